@@ -1,4 +1,4 @@
-"""What the pipeline does about accidents that tests/torture only meets by chance."""
+"""The pipeline's handling of accidents that tests/torture only meets by chance."""
 
 import itertools
 import os
@@ -54,7 +54,7 @@ class FailingWave:
 
 
 class BadSpark:
-    """Starts only waves that fail."""
+    """An executor whose waves all fail."""
 
     at_once = 2
     is_started = True
@@ -85,7 +85,7 @@ def test_waves_that_fail_end_the_job_only_while_nothing_is_finished() -> None:
         lost_wave(crew)
 
 
-def test_a_spark_that_is_not_started_leaves_more_to_this_process() -> None:
+def test_this_process_handles_more_rows_while_spark_is_not_started() -> None:
     spark = BadSpark()
     crew = Executor(MemoryStore(), spark, Fixed(), lambda: 0.0)  # type: ignore[arg-type]
 
@@ -99,7 +99,7 @@ def test_a_spark_that_is_not_started_leaves_more_to_this_process() -> None:
     assert not is_inline(1, 0), "0: always Spark"
 
 
-def test_what_makes_no_object_a_row_is_done_by_this_process_for_larger_tables() -> None:
+def test_this_process_handles_larger_tables_with_array_kernels() -> None:
     assert fill_indexes((1,)).inline_rows(50_000) == 1_250_000
     assert change_column(2, 0, ()).inline_rows(50_000) == 1_250_000
     assert change_column(2, 3, (1,)).inline_rows(50_000) == 1_250_000
@@ -107,7 +107,7 @@ def test_what_makes_no_object_a_row_is_done_by_this_process_for_larger_tables() 
     assert fill_indexes((1,)).inline_rows(0) == 0, "0: always Spark"
 
 
-def test_the_end_of_a_wave_is_seen_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_of_a_wave_is_noticed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark, "POLL_S", 60.0)
     ends = threading.Event()
 
@@ -123,7 +123,7 @@ def test_the_end_of_a_wave_is_seen_at_once(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def a_fill(store: Store, rows: int) -> tuple[Table, Task]:
-    """Put so many rows; the task to fill `ik` of them."""
+    """Puts `rows` rows; returns the task that fills `ik` for them."""
     before = publish(store, with_states(INFO, ik=SchemaState.ABSENT), 1)
     txn = store.begin()
     for n in range(rows):
@@ -143,7 +143,7 @@ def a_fill(store: Store, rows: int) -> tuple[Table, Task]:
     return table, Task(kind="fill", order=order, span=table.row_span())
 
 
-def test_a_task_that_reads_lets_its_driver_look_after_the_clients() -> None:
+def test_a_reading_task_lets_its_driver_check_client_latency() -> None:
     store = MemoryStore()
     _, task = a_fill(store, 10)
     slow = itertools.count(0.0, 0.06)
@@ -155,7 +155,7 @@ def nice() -> int:
 
 
 class PriorityOfEach(ForwardingStore):
-    """At which priority it was read and written."""
+    """Records the priorities at which the store was read and written."""
 
     def __init__(self, shared: MemoryStore) -> None:
         super().__init__(shared)
@@ -177,7 +177,7 @@ class PriorityOfEach(ForwardingStore):
 
 
 def driven(store: Store, table: Table, task: Task) -> Iterator[None]:
-    """Its job's own driver, a step at a time."""
+    """The job's own driver, stepped."""
     reorg = PhaseRunner(store, JOB, 1, table, fill_indexes(task.order.index_ids))
     while not isinstance(reorg.step(0.0), Done):
         yield
@@ -190,7 +190,7 @@ def asked(store: Store, table: Table, task: Task) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("doing", [driven, asked])
-def test_the_backs_own_thread_steps_back_while_it_reads_whoever_is_there(
+def test_the_backs_thread_lowers_its_priority_while_it_reads(
     doing: Callable[[Store, Table, Task], Iterator[None]],
 ) -> None:
     ordinary = nice()
@@ -200,7 +200,7 @@ def test_the_backs_own_thread_steps_back_while_it_reads_whoever_is_there(
     def work() -> None:
         between.extend(nice() for _ in doing(store, table, task))
 
-    thread = threading.Thread(target=work)  # its priority is its own, too
+    thread = threading.Thread(target=work)  # has a priority of its own
     thread.start()
     thread.join()
     assert max(NICE, ordinary) in store.reads or not can_step_back()
@@ -209,22 +209,22 @@ def test_the_backs_own_thread_steps_back_while_it_reads_whoever_is_there(
     assert index and len(list(reader.scan_index(store.begin(), table, index))) == 10
 
 
-def test_a_thread_starves_that_has_less_than_a_quarter_of_what_it_wants() -> None:
+def test_a_thread_with_less_than_a_quarter_of_its_ready_time_starves() -> None:
     times = iter([(0, 0), (10 * MS, 300 * MS), (15 * MS, 310 * MS), (200 * MS, 320 * MS)])
     watch = StarvationWatch(lambda: next(times))
     assert [watch.starves() for _ in range(4)] == [False, True, True, False]
 
 
-def test_the_first_rows_are_few_for_nobody_knows_yet_how_long_the_disk_takes(
+def test_the_first_chain_is_short_while_the_disk_time_is_unknown(
     tmp_path: Path,
 ) -> None:
-    """The first 10,240 of a text held clients' commits up for 10 to 25 ms, several times."""
+    """A first chain of 10,240 texts delayed clients' commits by 10 to 25 ms, several times."""
     with closing(open_store(f"lmdb://{tmp_path}/store")) as store:
         _, task = a_fill(store, 4000)
         assert [each.rows for each in life(store, task)[:-1]] == [0, 1024, 1536, 1440]
 
 
-def test_a_task_that_is_tried_again_does_not_do_a_finished_span_again() -> None:
+def test_a_repeated_task_does_not_repeat_a_finished_span() -> None:
     store = MemoryStore()
     table, task = a_fill(store, 10)
     order = task.order
@@ -241,7 +241,7 @@ def test_a_task_that_is_tried_again_does_not_do_a_finished_span_again() -> None:
 def life(
     store: Store, task: Task, clock: Callable[[], float] = lambda: 0.0
 ) -> list[Batch | Outcome]:
-    """All that an attempt at the task answers."""
+    """Returns all outcomes of an attempt at the task."""
     attempt, found = TaskAttempt(store, task, Fixed(), clock), []
     while not found or isinstance(found[-1], Batch):
         found.append(attempt.advance())
@@ -258,7 +258,7 @@ def test_the_size_of_a_span_is_a_variable() -> None:
     assert dial.read().span_rows == 5000
 
 
-def test_entries_of_numbers_are_narrow_and_texts_and_unique_ones_are_not() -> None:
+def test_entries_of_numbers_are_narrow_those_of_texts_and_unique_indexes_are_not() -> None:
     info = table_info(
         "id int not null",
         "k int",

@@ -1,5 +1,5 @@
-"""Whatever a row holds comes back from a backup's file, byte for byte, and its checksum is the same
-in whichever batches it comes; another value has another one."""
+"""Every row comes back from a backup's file byte for byte. Its checksum does not depend on batches,
+and another value has another checksum."""
 
 import io
 from typing import Any
@@ -56,7 +56,7 @@ def test_a_row_comes_back_from_a_file(rows: list[tuple[Any, ...]], ids: list[int
             made = columns.to_batch(TABLE.info, decoded(payloads, ids), schema)
             writer.write_table(pa.Table.from_batches([made], schema))
     read = pq.ParquetFile(io.BytesIO(file.getvalue())).read().combine_chunks()
-    assert len(read.to_pylist()) == len(rows)  # Python knows every value
+    assert len(read.to_pylist()) == len(rows)  # Python can represent every value
     for batch in read.to_batches():
         again = row_batch.encode(TABLE, dict(columns.from_batch(TABLE.info, batch)), len(batch))
         assert again == payloads
@@ -65,7 +65,7 @@ def test_a_row_comes_back_from_a_file(rows: list[tuple[Any, ...]], ids: list[int
 
 
 def test_another_value_has_another_checksum() -> None:
-    """Each column, its NULL, the order of rows, their ids; a text that moves to the next one."""
+    """Changes each column, its NULL, the order of rows, their ids; moves a text to the next row."""
     blank = [None] * len(FIELDS)
     seen = {checksum([TABLE.encoder.encode(blank)], [1])}
     for at, (field, _) in enumerate(FIELDS.values()):

@@ -1,6 +1,6 @@
-"""A fill beside clients of a node: what its job says, and what it does when the aim cannot be met.
+"""A fill on a node with active clients: the job's note, and a target that cannot be met.
 
-The aim here is p99 below a millisecond for clients that wait for the disk: no share meets it."""
+The target is p99 below a millisecond for clients that wait for the disk: no share meets it."""
 
 import threading
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ def node(tmp_path: Path) -> Iterator[NodeProcess]:
 
 
 class Clients:
-    """Some who change rows, one after another, until they are stopped."""
+    """Clients that change rows, one after another, until they are stopped."""
 
     def __init__(self, node: NodeProcess, count: int) -> None:
         self.errors: list[BaseException] = []
@@ -38,7 +38,7 @@ class Clients:
                     row = (self.statements * 17 + number) % ROWS
                     cursor.execute(f"UPDATE t SET v = v + 1 WHERE id = {row}")
                     self.statements += 1
-        except BaseException as error:  # told by the test
+        except BaseException as error:  # reported by the test
             self.errors.append(error)
 
     def stop(self) -> None:
@@ -48,7 +48,7 @@ class Clients:
 
 
 @pytest.mark.alone
-def test_a_job_ends_at_its_least_share_and_says_so_where_the_aim_cannot_be_met(
+def test_a_job_ends_at_its_minimum_share_and_reports_it_if_the_target_cannot_be_met(
     node: NodeProcess,
 ) -> None:
     asking = node.connect(autocommit=True).cursor()

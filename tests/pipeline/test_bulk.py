@@ -1,4 +1,4 @@
-"""Bulk loads: what Arrow brings is what rows hold, in every type, and every index is complete."""
+"""Bulk loads: rows equal the Arrow values in every type, and every index is complete."""
 
 import datetime
 from decimal import Decimal
@@ -83,7 +83,7 @@ def rows_of(store: Store, table: Table) -> list[list[object]]:
         txn.rollback()
 
 
-def test_values_of_every_type_arrive_as_rows_hold_them() -> None:
+def test_values_of_every_type_are_stored_like_inserted_rows() -> None:
     store = MemoryStore()
     table = publish(store, every_type(), 1)
     nothing = dict.fromkeys(FIRST) | {"id": 8}
@@ -117,7 +117,7 @@ def test_values_of_every_type_arrive_as_rows_hold_them() -> None:
         ),
     ],
 )
-def test_other_arrow_types_are_taken_too(title: str, column: pa.Array, value: object) -> None:
+def test_other_arrow_types_are_accepted(title: str, column: pa.Array, value: object) -> None:
     store = MemoryStore()
     table = publish(store, every_type(), 1)
     bulk.load(store, table, [pa.RecordBatch.from_pydict({"ID": pa.array([1]), title: column})])
@@ -171,7 +171,7 @@ def test_a_unique_index_is_judged_and_null_in_a_not_null_column_is_refused() -> 
         bulk.load(store, table, [pa.RecordBatch.from_pydict({"id": [1], "u": pa.nulls(1)})])
 
 
-def test_a_load_on_disk_is_whole(tmp_path: Path) -> None:
+def test_a_load_on_disk_is_complete(tmp_path: Path) -> None:
     info = table_info("id int not null", "k int", primary="id", plain={"ik": "k"})
     store = open_store(f"lmdb://{tmp_path}/store?sync=0")
     try:

@@ -1,5 +1,5 @@
-"""Progress is a set of finished spans: restarts, overlaps and late tasks are harmless, nothing
-finished is redone."""
+"""Progress is a set of finished spans: restarts, overlaps and late tasks are harmless, and finished
+work is not repeated."""
 
 import pytest
 
@@ -25,7 +25,7 @@ DIAL = Fixed(PipelineSettings(batch_rows=10, span_rows=25))
 
 
 class Counting(MemoryStore):
-    """Counts how often each index entry was offered."""
+    """Counts how often each index entry was put."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ def test_a_restart_does_not_redo_finished_spans(steps: int) -> None:
     assert check_index(store, table, INDEX, "slow").faults == []
 
 
-def test_a_finished_span_is_a_row_of_tidb_ddl_reorg_and_goes_with_the_job() -> None:
+def test_a_finished_span_is_a_row_of_tidb_ddl_reorg_until_the_job_ends() -> None:
     store, table = world()
     assert isinstance(finish(reorg_of(store, table)), Done)
     system = Table(SYSTEM["tidb_ddl_reorg"], 1, DATABASES[2], 1)
@@ -136,7 +136,7 @@ def test_an_empty_table_is_done_at_once() -> None:
     assert finish(reorg_of(store, table)) == Done(0, 1, 0)
 
 
-def test_a_store_that_is_full_makes_the_reorg_wait_and_say_so_and_go_on_later() -> None:
+def test_a_full_store_makes_the_reorg_wait_with_a_reason_and_continue_later() -> None:
     store, table = world()
     real = store.bulk
     reorg = reorg_of(store, table)

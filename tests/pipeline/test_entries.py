@@ -1,4 +1,4 @@
-"""Keys as arrays, of one width or of several: what is done with them is what a list would do."""
+"""Keys as arrays, of one width or of several, behave like lists of keys."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ from exuvia.pipeline.kernels.entries import (
 )
 from exuvia.pipeline.verify.scan import hash_keys
 
-# A text ends in a byte that no text holds, so no key is the beginning of another.
+# A text ends in a byte that no text contains, so no key is the prefix of another.
 TEXTS = st.lists(st.binary(min_size=1, max_size=12).map(lambda t: t.replace(b"\0", b"\1") + b"\0"))
 
 
@@ -45,8 +45,8 @@ def test_padded_keys_are_the_keys(parts: list[list[bytes]]) -> None:
 
 
 @pytest.mark.parametrize(("least", "most"), [(0, 5), (115, 120), (0, 60), (200, 700)])
-def test_texts_gathered_are_those_that_stand_there(least: int, most: int) -> None:
-    """Up to the last byte of the data; in rows or in any other order."""
+def test_gathered_texts_are_the_stored_texts(least: int, most: int) -> None:
+    """Up to the last byte of the data, in the order of rows or in any other."""
     chance = np.random.default_rng(most)
     lengths = chance.integers(least, most + 1, 500)
     data = chance.integers(0, 256, int(lengths.sum()), dtype=np.uint8)
@@ -60,16 +60,16 @@ def test_texts_gathered_are_those_that_stand_there(least: int, most: int) -> Non
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 40)), max_size=60))
-def test_texts_that_begin_alike_are_sorted(pairs: list[tuple[int, int]]) -> None:
-    """Their words are told apart by the third, the eighth, or only by what follows the text."""
+def test_texts_with_a_common_prefix_are_sorted(pairs: list[tuple[int, int]]) -> None:
+    """Their words differ in the third, the eighth, or only after the text."""
     texts = [b"a long beginning, and %d" % a + b"x" * b + b" \x01" for a, b in pairs]
     plain = [text + b"%03d" % n for n, text in enumerate(texts)]
     assert as_bytes(in_order([padded(plain)])[: len(plain)]) == sorted(plain)
     assert positions(padded(plain)).tolist() == sorted(range(len(plain)), key=plain.__getitem__)
 
 
-def test_each_byte_of_a_long_key_has_its_say() -> None:
-    """Two values a byte: a pair of 3,000 keys is alike in two words, and the third tells it."""
+def test_every_byte_of_a_long_key_affects_the_order() -> None:
+    """Two values a byte: a pair of 3,000 keys has two equal words and differs in the third."""
     chance = np.random.default_rng(11)
     for width in (17, 24, 33, 40):
         keys = chance.integers(0, 2, (3_000, width), dtype=np.uint8).view(f"V{width}").reshape(-1)
@@ -86,7 +86,7 @@ def test_which_keys_are_padded() -> None:
 
 @st.composite
 def alike(draw: st.DrawFn) -> list[list[bytes]]:
-    """Keys of 24 bytes, of which some places vary, each over a range of its own."""
+    """Keys of 24 bytes; some positions vary, each over a range of its own."""
     most = draw(st.lists(st.sampled_from([0, 0, 0, 1, 3, 255]), min_size=24, max_size=24))
     key = st.tuples(*(st.integers(0, each) for each in most)).map(bytes)
     parts: list[list[bytes]] = draw(st.lists(st.lists(key), min_size=1, max_size=3))
@@ -102,12 +102,12 @@ def test_keys_of_one_width_are_sorted_as_bytes(parts: list[list[bytes]]) -> None
 
 
 def numbers(values: np.ndarray[tuple[int], np.dtype[np.int64]]) -> bytes:
-    """As keys hold them: the sign turned, big-endian."""
+    """Numbers as stored in keys: sign bit inverted, big-endian."""
     return (values.view(np.uint64) ^ np.uint64(1 << 63)).astype(">u8").tobytes()
 
 
 def keys_of(values: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Keys:
-    """Of an index on one number, in a table whose handles count up from below zero."""
+    """Keys of an index on one number, in a table whose handles count up from below zero."""
     handles = np.arange(len(values), dtype=np.int64) - 1_000
     fields = [np.frombuffer(numbers(each), "V8") for each in (values, handles)]
     return np.stack(fields, axis=1).copy().view("V16").reshape(len(values))
@@ -126,7 +126,7 @@ def test_numbers_on_both_sides_of_zero_are_one_word() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["array", "wide", "list", "padded"]), TEXTS)))
-def test_parts_are_what_came_in_order(given_parts: list[tuple[str, list[bytes]]]) -> None:
+def test_parts_keep_the_order_of_their_keys(given_parts: list[tuple[str, list[bytes]]]) -> None:
     parts, plain = KeyParts(), list[bytes]()
     for kind, texts in given_parts:
         if kind in ("array", "wide"):

@@ -44,7 +44,7 @@ ROWS = 24
 
 
 class World:
-    """A table under way, its writers, and its fill."""
+    """A table during a fill, its writers, and the fill."""
 
     def __init__(self, seed: int, store: Store | None = None) -> None:
         self.chance = random.Random(seed)
@@ -66,7 +66,7 @@ class World:
         )
 
     def write(self) -> None:
-        """Begin a transaction with some statements, or end one."""
+        """Begins a transaction with some statements, or ends one."""
         if self.open and self.chance.random() < 0.6:
             txn = self.open.pop(self.chance.randrange(len(self.open)))
             with suppress(Conflict, Duplicate):
@@ -92,7 +92,7 @@ class World:
             writer.update(txn, self.table, handle, old, new)
 
     def run(self, reorgs: list[PhaseRunner]) -> list[Progress]:
-        """Interleave writers and reorgs until each reorg has ended."""
+        """Interleaves writers and reorgs until each reorg has ended."""
         ended: dict[int, Progress] = {}
         for step in range(20_000):
             if len(ended) == len(reorgs):
@@ -126,7 +126,7 @@ def test_every_row_has_its_entry_and_every_entry_its_row(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_two_drivers_and_a_late_third_need_no_special_case(seed: int) -> None:
+def test_two_drivers_and_a_late_third_put_the_same_entries(seed: int) -> None:
     world = World(1000 + seed)
     ids = [PLAIN.id, UNIQUE.id]
     late = world.reorg(ids)
@@ -139,8 +139,8 @@ def test_two_drivers_and_a_late_third_need_no_special_case(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_on_disk_too(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There several batches are one chain."""
+def test_the_same_holds_on_disk(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On disk several batches are one chain."""
     monkeypatch.setattr(fill, "REORG_BATCH_ROWS", (1, 1, 1))
     store = open_store(f"lmdb://{tmp_path}/store?sync=0")
     try:
@@ -153,7 +153,7 @@ def test_on_disk_too(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 class Far(MemoryStore):
-    """Each transaction takes longer than one may, whatever is in it."""
+    """Each transaction exceeds the time limit, whatever its size."""
 
     near = False
     chains = 0
@@ -164,7 +164,7 @@ class Far(MemoryStore):
         return super().bulk_chain(batches, most_s)
 
 
-def test_a_fill_far_away_is_as_many_transactions_as_its_batches() -> None:
+def test_a_fill_over_a_network_makes_one_transaction_a_batch() -> None:
     store = Far()
     world = World(1, store)
     txn = store.begin()
@@ -180,7 +180,7 @@ def test_a_fill_far_away_is_as_many_transactions_as_its_batches() -> None:
 
 
 class Overwriting(MemoryStore):
-    """A planted bug: the fill puts its entry whatever stands there."""
+    """A planted bug: the fill puts its entry over a present key."""
 
     def bulk(self, keys, payloads, requirements=(), puts=(), report=False, overwrite=False):  # type: ignore[no-untyped-def]
         return super().bulk(keys, payloads, requirements, puts, report, True)
@@ -198,7 +198,7 @@ def test_a_fill_that_overwrites_is_found_and_stops_the_index_from_becoming_publi
     assert failed
 
 
-def test_a_fill_of_a_left_reorg_stops_at_its_next_commit_and_writes_nothing() -> None:
+def test_a_fill_of_an_abandoned_reorg_stops_at_its_next_commit_and_writes_nothing() -> None:
     world = World(7)
     reorg = world.reorg([PLAIN.id])
     reorg.step(0.0)

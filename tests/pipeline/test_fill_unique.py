@@ -1,4 +1,4 @@
-"""A unique build judges each key that it finds taken, and lists all duplicates, not the first."""
+"""A unique build judges each present key, and lists all duplicates, not only the first."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -56,7 +56,7 @@ def key_of(table: Table, row: list[object]) -> bytes:
     return only_entry(table, INDEX, row, key_codec.handle_of(table, row))[0]
 
 
-def test_all_duplicates_are_listed_as_mysql_prints_them() -> None:
+def test_all_duplicates_are_listed_in_mysqls_format() -> None:
     rows = [[1, "x", 1], [2, "x", 1], [3, "y", 2], [4, "x", 1], [5, "y", 2], [6, "z", 3]]
     for span_rows in (2, 100):
         _, _, reorg = build(rows, span_rows=span_rows)
@@ -71,7 +71,7 @@ def test_all_duplicates_are_listed_as_mysql_prints_them() -> None:
         assert others.startswith("3 duplicates: ")
 
 
-def test_a_duplicate_is_told_as_its_row_has_it_and_not_as_the_key_folds_it() -> None:
+def test_a_duplicate_is_reported_with_the_value_of_the_row_not_of_the_folded_key() -> None:
     a = INFO.cols[1]
     folded = evolve(a, type=evolve(a.type, Collate="utf8mb4_unicode_ci"))
     cols = tuple(folded if each is a else each for each in INFO.cols)
@@ -82,10 +82,10 @@ def test_a_duplicate_is_told_as_its_row_has_it_and_not_as_the_key_folds_it() -> 
 
 
 @pytest.mark.parametrize("piece_rows", [fill.PIECE_ROWS, 50, 1])
-def test_keys_taken_in_the_middle_of_a_chain_are_judged_each(
+def test_present_keys_in_the_middle_of_a_chain_are_each_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece_rows: int
 ) -> None:
-    """On a disk many batches are one chain: what is taken lies in different batches of it."""
+    """On disk many batches are one chain: the present keys are in different batches of it."""
     monkeypatch.setattr(fill, "REORG_BATCH_ROWS", (1, 1, 1))
     monkeypatch.setattr(fill, "PIECE_ROWS", piece_rows)
     store = open_store(f"lmdb://{tmp_path}/store?sync=0")
@@ -93,7 +93,7 @@ def test_keys_taken_in_the_middle_of_a_chain_are_judged_each(
         rows: list[list[object]] = [[n, f"x{n:04}", 1] for n in range(600)]
         _, table, reorg = build(rows, store, batch_rows=20)
         taken, gone = [205, 417, 418], [3, 309]
-        for n in taken:  # its writer put the entry of a newer row, which is there
+        for n in taken:  # its writer put the entry of a newer row, which exists
             store.bulk([key_of(table, rows[n])], LIVE + k.i64(9000 + n))
             values = table.encoder.encode([9000 + n, *rows[n][1:]])
             store.bulk([table.row_prefix + k.i64(9000 + n)], values, overwrite=True)
@@ -109,7 +109,7 @@ def test_keys_taken_in_the_middle_of_a_chain_are_judged_each(
 
 
 class Recording(MemoryStore):
-    """Remembers the transactions of chains; a chain has room for a few of them."""
+    """Records the transactions of chains; a chain takes a few of them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -124,7 +124,7 @@ class Recording(MemoryStore):
 
 @pytest.mark.parametrize("kind", ["unique", "plain"])
 @pytest.mark.parametrize("piece_rows", [fill.PIECE_ROWS, 50, 1])
-def test_each_key_is_put_once_and_who_finishes_the_span_comes_last(
+def test_each_key_is_put_once_and_the_mark_of_the_span_comes_last(
     monkeypatch: pytest.MonkeyPatch, piece_rows: int, kind: str
 ) -> None:
     monkeypatch.setattr(fill, "REORG_BATCH_ROWS", (1, 1, 1))
@@ -164,15 +164,15 @@ def test_rows_with_null_are_never_duplicates() -> None:
 
 
 def test_a_tombstone_over_a_row_that_still_has_the_key_becomes_its_entry() -> None:
-    """Row 1 had the key, its writer left a tombstone; row 2 has it now, written before the index
-    was."""
+    """Row 1 had the key, and its writer left a tombstone. Row 2 has it now, written before the
+    index existed."""
     store, table, reorg = build([[2, "x", 1]])
     store.bulk([key_of(table, [2, "x", 1])], TOMBSTONE)
     assert isinstance(finish(reorg), Done)
     assert store.begin().get(key_of(table, [2, "x", 1])) == LIVE + k.i64(2)
 
 
-def test_a_tombstone_of_a_row_that_went_stays() -> None:
+def test_a_tombstone_of_a_deleted_row_stays() -> None:
     store, table, reorg = build([[1, "x", 1], [2, "y", 1]], span_rows=1)
     reorg.step(0.0)
     txn = store.begin()
@@ -183,7 +183,7 @@ def test_a_tombstone_of_a_row_that_went_stays() -> None:
     assert check_index(store, table, INDEX, "fast").faults == []
 
 
-def test_an_entry_that_its_writer_put_is_left_and_is_no_duplicate() -> None:
+def test_an_entry_put_by_its_writer_is_kept_and_is_no_duplicate() -> None:
     store, table, reorg = build([[1, "x", 1], [2, "y", 1]])
     txn = store.begin()
     writer.update(txn, table, k.i64(1), [1, "x", 1], [1, "z", 1])

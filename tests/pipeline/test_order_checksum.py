@@ -22,7 +22,7 @@ def in_order(parts: list[entries.Keys]) -> list[bytes]:
 
 @pytest.mark.parametrize("width", [1, 7, 8, 9, 30, 70])
 @pytest.mark.parametrize("distinct", [2, 3, 256])
-def test_an_array_of_keys_sorts_as_bytes_do(width: int, distinct: int) -> None:
+def test_an_array_of_keys_sorts_like_bytes(width: int, distinct: int) -> None:
     chooser = random.Random(width * distinct)
     keys = [bytes(chooser.randrange(distinct) for _ in range(width)) for _ in range(500)]
     for form in (keys, array(keys)):
@@ -32,14 +32,14 @@ def test_an_array_of_keys_sorts_as_bytes_do(width: int, distinct: int) -> None:
 
 
 @pytest.mark.parametrize("width", [5, 9, 60])
-def test_equal_keys_stay_in_their_order(width: int) -> None:
+def test_equal_keys_keep_their_order(width: int) -> None:
     chooser = random.Random(width)
     keys = [bytes(chooser.randrange(2) for _ in range(2)) * (width // 2) for _ in range(300)]
     wanted = sorted(range(300), key=keys.__getitem__)
     assert entries.positions(array(keys)).tolist() == wanted
 
 
-def test_keys_that_one_word_tells_apart_are_sorted_by_it() -> None:
+def test_keys_that_differ_in_one_word_are_sorted_by_that_word() -> None:
     chooser = random.Random(7)
     keys = [b"ti\0" + chooser.randbytes(3) + b"--" + chooser.randbytes(5) for _ in range(500)]
     assert isinstance(entries.in_order([array(keys)]), entries.Sorted)
@@ -64,7 +64,7 @@ def test_repeats_are_found_in_arrays_and_lists() -> None:
 
 
 @given(st.lists(st.binary(min_size=0, max_size=40), max_size=60))
-def test_a_hash_does_not_depend_on_the_company_of_its_key(keys: list[bytes]) -> None:
+def test_a_hash_does_not_depend_on_the_other_keys(keys: list[bytes]) -> None:
     together = scan.hash_keys(keys)
     alone = [int(scan.hash_keys([key])[0]) for key in keys]
     assert together.tolist() == alone

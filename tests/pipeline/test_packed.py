@@ -1,4 +1,4 @@
-"""What executors of a cluster get is all that the package reads at run time."""
+"""The package sent to executors of a cluster has all files that it reads at run time."""
 
 import zipfile
 from pathlib import Path
@@ -13,5 +13,5 @@ def test_executors_get_every_file_that_the_package_reads(tmp_path: Path) -> None
         for each in package.rglob("*")
         if each.is_file() and each.suffix != ".pyc" and each.name != "py.typed"
     }
-    served = {each for each in read if each.startswith("exuvia/server/static/")}  # by a front alone
+    served = {each for each in read if each.startswith("exuvia/server/static/")}  # only by a front
     assert set(zipfile.ZipFile(spark.packed_for_executors(tmp_path)).namelist()) == read - served

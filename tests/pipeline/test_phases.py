@@ -1,4 +1,4 @@
-"""A reorg is a tuple of phases: what each one is remembered as, and where a walk goes on."""
+"""A reorg is a tuple of phases: the names of finished spans, and where a runner continues."""
 
 import pytest
 from msgspec.structs import replace
@@ -33,7 +33,7 @@ TABLE = Table(INFO, 1, DATABASE, 1)
 FILL, REWRITE = fill_indexes((2, 3)), change_column(2, 9, (3,))
 READ, MOVE = change_column(2, 0, ()), move_rows("module:router", (11, 12), (13,))
 
-AT_REST = [  # as versions before 0.2.0 wrote them
+AT_REST = [  # as written by versions before 0.2.0
     (FILL, False, 5, b"_idx_", 2, "800000072704797f"),
     (FILL, True, 5, b"_idx_whole_", 2, "80000007026f108e"),
     (REWRITE, False, 5, b"_col_", 9, "800000078163c61b"),
@@ -61,7 +61,7 @@ def test_finished_spans_are_found_under_the_names_that_older_versions_gave_them(
     assert (row.ele_type, row.ele_id, row.physical_id) == (type_, element, physical_id)
 
 
-def test_every_phase_crosses_to_the_workers_unchanged() -> None:
+def test_every_phase_survives_its_encoding() -> None:
     exchange = exchange_rows("module:router", 5, 6, checks=True)
     phases = [phase for reorg in (FILL, REWRITE, READ, MOVE, exchange) for phase in reorg.phases]
     explained = [phase.explained_by for phase in phases if phase.explained_by is not None]
@@ -72,7 +72,7 @@ def test_every_phase_crosses_to_the_workers_unchanged() -> None:
 
 
 class Refusing(MemoryStore):
-    """A store that has no snapshot when it is told so, once."""
+    """A store that refuses one snapshot, when requested."""
 
     refuses = False
 
@@ -84,7 +84,7 @@ class Refusing(MemoryStore):
 
 
 def to_be_filled(store: MemoryStore, rows: int) -> tuple[Table, Reorg]:
-    """A table of so many rows, and the reorg that fills its index."""
+    """A table of `rows` rows, and the reorg that fills its index."""
     before = publish(store, with_states(INFO, ik=SchemaState.ABSENT), 1)
     txn = store.begin()
     for n in range(rows):
@@ -97,7 +97,7 @@ def to_be_filled(store: MemoryStore, rows: int) -> tuple[Table, Reorg]:
     return table, fill_indexes((index.id,))
 
 
-def test_after_a_wait_the_phase_under_way_goes_on() -> None:
+def test_after_a_wait_the_current_phase_continues() -> None:
     store = Refusing()
     table, work = to_be_filled(store, 50)
     dial = Fixed(PipelineSettings(span_rows=10, batch_rows=5))
@@ -116,7 +116,7 @@ def test_after_a_wait_the_phase_under_way_goes_on() -> None:
     assert reached == Done(50, spans_done=5, spans_skipped=0), "what was filled is not looked at"
 
 
-def test_fronts_hear_whether_a_phase_writes() -> None:
+def test_fronts_are_notified_whether_a_phase_writes() -> None:
     store = MemoryStore()
     table, work = to_be_filled(store, PACED_ROWS)
     dial = Fixed(PipelineSettings(span_rows=3_000, batch_rows=1_000))
@@ -135,8 +135,8 @@ def test_fronts_hear_whether_a_phase_writes() -> None:
     assert len(set(told)) == 2, "each of them from its first step on"
 
 
-def test_a_phase_that_keeps_nothing_writes_nothing() -> None:
-    """What is remembered is exactly what is written: a read is begun anew."""
+def test_a_phase_without_checkpoint_writes_nothing() -> None:
+    """Only phases that write have a checkpoint: a read starts again."""
     exchange = exchange_rows("module:router", 5, 6, checks=True)
     writers: list[Phase] = []
     for reorg in (FILL, REWRITE, READ, MOVE, exchange):

@@ -1,5 +1,5 @@
-"""Rows that move to hidden ids: by two attempts at one task at once, and while writers change
-them."""
+"""Rows that move to hidden ids: by two concurrent attempts at one task, and under concurrent
+writes."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -68,7 +68,7 @@ def begun(store: Store, rows: int = ROWS) -> tuple[Table, Task]:
 
 
 def stands(store: Store, table: Table) -> None:
-    """Each row has one copy, and each index names the copies."""
+    """Each row has one copy, and each index points to the copies."""
     other = table.rekeyed
     txn = store.begin()
     wanted = sorted(row for _, row in reader.scan(txn, table))
@@ -83,10 +83,10 @@ def stands(store: Store, table: Table) -> None:
 
 @pytest.mark.parametrize("writes", [False, True])
 @pytest.mark.parametrize("late", range(4))
-def test_each_row_gets_one_copy_though_two_do_the_task(
+def test_each_row_gets_one_copy_even_if_a_task_runs_twice(
     store: Store, late: int, writes: bool
 ) -> None:
-    """The second begins once the first has taken so many steps; rows change then, or none does."""
+    """The second attempt begins after some steps of the first; rows change then, or do not."""
     table, task = begun(store)
     attempts = [TaskAttempt(store, task, Fixed(), lambda: 0.0) for _ in range(2)]
     ended: list[Outcome] = []
@@ -132,9 +132,9 @@ class Busy(ForwardingStore):
         return self.shared.bulk_chain(batches, most_s)
 
 
-def test_rows_that_change_all_the_time_do_not_make_a_move_crawl() -> None:
-    """Each refusal halved the batches, small ones took longer, and so more rows had changed: 10,000
-    rows took 24 to 99 s beside four writers."""
+def test_rows_that_change_all_the_time_do_not_slow_a_move_down() -> None:
+    """Each refusal halved the batches. Small batches took longer, so more rows had changed: 10,000
+    rows took 24 to 99 s with four concurrent writers."""
     rows = 3_000
     store = MemoryStore()
     table, task = begun(store, rows)

@@ -1,5 +1,5 @@
-"""The rewrite of a column: what its row says on the way, and that verification finds what a kernel
-did wrong (law 9)."""
+"""The rewrite of a column: the notes of its job, and errors of a kernel that verification finds
+(law 9)."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -39,8 +39,8 @@ DIAL = Fixed(PipelineSettings(span_rows=500, inline_rows=ROWS * 2, batch_rows=BA
 
 
 def changing(store: Store, partial: bool = False, rows: int = ROWS) -> tuple[Table, Reorg]:
-    """A table whose indexed column k is to become a text, in the state that writes rows. `partial`:
-    its index has the rows whose id is above a third of all."""
+    """A table whose indexed column k becomes a text, in the state that writes rows. `partial`: its
+    index contains the rows whose id is above a third of all."""
     info = table_info("id int not null", "k int", primary="id", plain={"ik": "k"})
     if partial:
         index, column = info.index("ik"), info.cols[0]
@@ -68,7 +68,7 @@ def changing(store: Store, partial: bool = False, rows: int = ROWS) -> tuple[Tab
 def narrowing(
     store: MemoryStore, values: list[int | None], declared: str, keys: str, not_null: bool = False
 ) -> tuple[Table, Reorg]:
-    """A table whose column k is held to a byte."""
+    """A table whose column k is checked to fit a byte."""
     info = table_info("id int not null", f"k {declared}", primary="id", plain={"ik": keys})
     bulk.load(store, publish(store, info, 1), [[[n, value] for n, value in enumerate(values)]])
     old = info.column("k")
@@ -87,7 +87,7 @@ def narrowing(
 
 
 def walk(store: MemoryStore, table: Table, plan: Reorg) -> Iterator[Progress]:
-    """What the reorg says at each step, 3 ms apart."""
+    """Yields the reorg's progress at each step, 3 ms apart."""
     reorg = PhaseRunner(store, table.info.id, 1, table, plan, dial=DIAL)
     now = 0.0
     while True:
@@ -103,7 +103,7 @@ def end_of(store: MemoryStore, table: Table, plan: Reorg) -> Progress:
     return end
 
 
-def test_a_rewrite_at_rest_commits_seldom_though_clients_were_there_before_it(
+def test_a_rewrite_commits_rarely_once_clients_are_inactive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A minute of traffic before the first job made every later job commit every 3 ms."""
@@ -134,7 +134,7 @@ def test_a_rewrite_at_rest_commits_seldom_though_clients_were_there_before_it(
     store.close()
 
 
-def test_rows_are_never_taken_back_while_a_phase_goes_on() -> None:
+def test_the_number_of_rows_never_falls_during_a_phase() -> None:
     store = MemoryStore()
     table, plan = changing(store)
     said = [each for each in walk(store, table, plan) if isinstance(each, Running)]
@@ -147,11 +147,11 @@ def test_rows_are_never_taken_back_while_a_phase_goes_on() -> None:
 @pytest.mark.parametrize("changed", [3, BATCH + 3, 5 * BATCH, 7 * BATCH])
 @pytest.mark.parametrize("batch", [0, 1])
 @pytest.mark.parametrize("partial", [False, True])
-def test_a_row_written_meanwhile_is_read_again_and_the_others_are_written(
+def test_a_concurrently_written_row_is_read_again_and_the_others_are_written(
     changed: int, batch: int, partial: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a batch before, of this one, of a later one: what was known to stand does no longer. An
-    index that has not every row is held to its rows all the same."""
+    """Rows of an earlier batch, of this one, of a later one change after they were read. An index
+    that does not have every row is compared with its rows too."""
     store = MemoryStore()
     table, plan = changing(store, partial)
     taken: list[bytes] = []
@@ -184,7 +184,7 @@ def test_a_row_written_meanwhile_is_read_again_and_the_others_are_written(
 
 
 def as_before(plan: Reorg) -> Reorg:
-    """The same reorg as versions walked it that filled the index when all rows were written."""
+    """The same reorg in versions that filled the index after all rows were written."""
     rewrite, fill, compare = plan.phases
     verify = Phase(kernel="verify column", changing=rewrite.changing, verifies=True)
     return replace(plan, phases=(replace(rewrite, index_ids=()), verify, fill, compare))
@@ -197,8 +197,8 @@ def finished_spans(store: MemoryStore, job_id: int) -> set[bytes]:
 
 @pytest.mark.parametrize("older_begins", [True, False])
 @pytest.mark.parametrize("steps", [2, 12, 25, 40, 60])
-def test_what_another_version_began_is_gone_on_with(older_begins: bool, steps: int) -> None:
-    """Rows written, their entries not; and an older version that takes over from this one."""
+def test_a_reorg_begun_by_another_version_continues(older_begins: bool, steps: int) -> None:
+    """Rows are written, their entries are not; then an older version takes over."""
     store = MemoryStore()
     table, plan = changing(store)
     first, second = (as_before(plan), plan) if older_begins else (plan, as_before(plan))
@@ -215,7 +215,7 @@ def test_what_another_version_began_is_gone_on_with(older_begins: bool, steps: i
 
 
 def test_a_row_is_read_for_its_new_value_and_its_entry_once() -> None:
-    """The fill behind the rewrite has nothing to do."""
+    """The fill that follows the rewrite has nothing to do."""
     store = MemoryStore()
     table, plan = changing(store)
     kernels: list[str] = []
@@ -237,7 +237,7 @@ def test_a_row_is_read_for_its_new_value_and_its_entry_once() -> None:
         ([1, 2], "int", "id", True),
     ],
 )
-def test_a_narrower_type_is_judged_by_the_ends_of_an_index(
+def test_a_narrower_type_is_checked_by_the_ends_of_an_index(
     values: list[int | None], declared: str, keys: str, read: bool
 ) -> None:
     store = MemoryStore()
@@ -256,7 +256,7 @@ def test_a_narrower_type_is_judged_by_the_ends_of_an_index(
         ([128, 300], "int", "k, id", 2),
     ],
 )
-def test_all_that_do_not_fit_are_counted_where_an_index_shows_one(
+def test_all_misfits_are_counted_if_an_index_shows_one(
     values: list[int | None], declared: str, keys: str, wrong: int
 ) -> None:
     store = MemoryStore()
@@ -265,8 +265,8 @@ def test_all_that_do_not_fit_are_counted_where_an_index_shows_one(
     assert (f"{wrong} rows" if wrong > 1 else "overflows") in end.error.message
 
 
-def test_what_a_writer_removed_is_no_end_of_an_index() -> None:
-    """A tombstone stands before the least entry, and behind the greatest."""
+def test_a_removed_entry_is_no_end_of_an_index() -> None:
+    """Tombstones precede the least entry and follow the greatest."""
     store = MemoryStore()
     table, plan = narrowing(store, [1, 2], "int", "k")
     (form,) = table.forms
@@ -290,7 +290,7 @@ Pairs = tuple[list[bytes], list[bytes]]
 
 
 def spoil(patch: pytest.MonkeyPatch, kind: bytes, how: Callable[[Pairs], Pairs]) -> None:
-    """The second batch that a kernel writes of rows (kind r) or entries (i) is another one."""
+    """Changes the second batch of rows (kind r) or entries (kind i) that a kernel writes."""
     bulk_of, batches = MemoryStore.bulk, count()
 
     def spoilt(self: MemoryStore, *arguments: object) -> BulkResult:
@@ -335,7 +335,7 @@ def an_entry_is_wrong(patch: pytest.MonkeyPatch) -> None:
     ],
     ids=lambda plant: plant.__name__,
 )
-def test_verification_finds_what_a_kernel_did_wrong(
+def test_verification_finds_errors_of_a_kernel(
     plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = MemoryStore()

@@ -1,4 +1,4 @@
-"""A sample of rows: even, bounded, and the same however the rows were cut into spans."""
+"""A sample of rows: uniform, bounded, and independent of the cut into spans."""
 
 from typing import Any
 
@@ -50,14 +50,14 @@ def sampled(most: int, limit: float, *sizes: int) -> Sample:
     return found
 
 
-def test_few_rows_are_all_there_in_their_order() -> None:
+def test_a_sample_of_few_rows_is_all_of_them_in_order() -> None:
     found = sampled(100, limit_of(100, 60), 20, 40)
     found.cut()
     assert seen(found) == [rows(0, 60).column(n).to_list() for n in (0, 1)]
     assert found.places.tolist() == list(range(60))
 
 
-def test_a_place_says_which_row_it_was() -> None:
+def test_a_place_is_the_number_of_its_row() -> None:
     found = sampled(50, limit_of(50, 3000), 1000, 500, 1500)
     found.cut()
     numbers, texts = seen(found)
@@ -65,21 +65,21 @@ def test_a_place_says_which_row_it_was() -> None:
     assert texts == [None if n % 7 == 3 else f"{n:06}" for n in numbers]
 
 
-def test_a_row_is_drawn_as_often_as_any_other() -> None:
+def test_every_row_is_sampled_equally_often() -> None:
     found = sampled(2000, limit_of(2000, 40_000), 10_000, 30_000)
     found.cut()
     early = sum(place < 10_000 for place in found.places.tolist())
     assert 400 < early < 600  # 500, and five deviations on either side
 
 
-def test_what_was_counted_wrongly_is_still_bounded() -> None:
-    found = sampled(100, limit_of(100, 10), 4000, 4000)  # far more rows than were thought
+def test_a_sample_is_bounded_even_if_rows_were_miscounted() -> None:
+    found = sampled(100, limit_of(100, 10), 4000, 4000)  # far more rows than expected
     assert len(found.lots) <= 200
     found.cut()
     assert len(found.lots) == 100
 
 
-def test_a_summary_crosses_to_the_driver_whole() -> None:
+def test_a_summary_survives_its_encoding() -> None:
     one = Summary(1, 50, WHOLE, limit_of(50, 1000))
     one.sample.add(rows(0, 1000), [0, 1])
     one.rows, one.parts[0].nulls = 1000, 3
@@ -90,7 +90,7 @@ def test_a_summary_crosses_to_the_driver_whole() -> None:
     assert back.encode() == one.encode()
 
 
-def test_different_values_are_exact_below_the_sketch_and_near_above() -> None:
+def test_the_number_of_distinct_values_is_exact_below_the_sketch_size_and_close_above() -> None:
     words = np.random.default_rng(1).integers(0, 1 << 63, 50_000, dtype=np.uint64) << np.uint64(1)
     found = Distinct(size=1024)
     for start in range(0, 50_000, 7_000):
@@ -103,7 +103,7 @@ def test_different_values_are_exact_below_the_sketch_and_near_above() -> None:
 
 
 @given(st.lists(st.text(max_size=40)), st.integers(0, 3))
-def test_a_text_has_one_hash_however_wide_the_others_are(texts: list[str], offset: int) -> None:
+def test_the_hash_of_a_text_does_not_depend_on_other_texts(texts: list[str], offset: int) -> None:
     column = pa.array(["pad"] * offset + texts, pa.string()).slice(offset)
     hashes = hash_texts(column).tolist()
     alone = [hash_texts(pa.array([each])).tolist()[0] for each in texts]
@@ -121,7 +121,7 @@ def columns_of(texts: list[str], field: FieldType) -> Columns:
     [("utf8mb4_bin", 4), ("utf8mb4_0900_bin", 5), ("utf8mb4_general_ci", 3)],
 )
 def test_texts_that_are_equal_count_once(collate: str, wanted: int) -> None:
-    """Spaces at the end and case, by the collation; and as many texts as had to be looked at."""
+    """Equal in the collation despite trailing spaces and case; and the number of texts examined."""
     texts = ["one", "one ", "One", "", "three"]
     one = Summary(1, 50, WHOLE)
     for some in (texts, texts[:1], texts[1:2], texts[3:]):
@@ -139,8 +139,8 @@ def test_texts_that_are_equal_count_once(collate: str, wanted: int) -> None:
         [f"{n}\0" for n in range(100_000)] + [str(n) for n in range(100_000)],
     ],
 )
-def test_hashes_of_texts_are_even(texts: list[str]) -> None:
-    """Also of such as differ in few places."""
+def test_hashes_of_texts_are_uniform(texts: list[str]) -> None:
+    """Also hashes of texts that differ in few positions."""
     hashes = np.unique(hash_texts(pa.array(texts)))
     assert len(hashes) == len(set(texts))
     for shift in (0, 28, 56):

@@ -20,7 +20,7 @@ def keys(span: Span) -> set[int]:
 
 
 @given(st.lists(spans, max_size=12))
-def test_a_span_set_holds_the_keys_that_were_added_in_any_order(added: list[Span]) -> None:
+def test_a_span_set_contains_the_added_keys_in_any_order(added: list[Span]) -> None:
     held = SpanSet(added)
     wanted = set().union(*(keys(span) for span in added))
     assert set().union(*(keys(span) for span in held)) == wanted
@@ -36,7 +36,7 @@ def test_neighbours_are_one_span(added: list[Span]) -> None:
     assert all(a.end < b.start for a, b in itertools.pairwise(held))
 
 
-def test_cuts_cover_the_missing_keys_and_hold_about_the_rows_asked_for() -> None:
+def test_cuts_cover_the_missing_keys_and_have_about_the_requested_rows() -> None:
     store = MemoryStore()
     store.bulk([bytes([1, n]) for n in range(100)], b"x")
     pieces = cut(store, [Span(b"\x01", b"\x01\x32"), Span(b"\x01\x32", b"\x02")], 20)
@@ -49,9 +49,7 @@ def test_an_empty_range_is_one_span() -> None:
     assert cut(MemoryStore(), [WHOLE], 10) == [WHOLE]
 
 
-def test_tasks_side_by_side_get_spans_of_rising_size_so_that_they_do_not_all_write_at_once() -> (
-    None
-):
+def test_concurrent_tasks_get_spans_of_rising_size_to_avoid_writing_at_once() -> None:
     store = MemoryStore()
     store.bulk([bytes([1, n]) for n in range(120)], b"x")
     whole = Span(b"\x01", b"\x02")

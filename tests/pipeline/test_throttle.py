@@ -1,10 +1,10 @@
-"""How a reorg holds back for clients.
+"""The limits of a reorg's speed while clients are active.
 
-batches     bounded by the variable, grown after success, shrunk after trouble, short while
+batches     bounded by the variable, grow after success, shrink after trouble, short while
             clients commit
-share       falls while clients wait longer than they may, rises again, never below its least
-rests       what is left of the time
-priority    a kernel steps back for clients; what it writes does not
+share       falls while latency is above the limit, rises again, never below the minimum
+rests       the rest of the time
+priority    a kernel lowers its priority for clients; its writes do not
 """
 
 import os
@@ -51,14 +51,14 @@ JOB, EPOCH = 9, 1
 AIM = Aim(1.3, 0.0, 0.25)
 
 
-def test_a_batch_never_holds_more_than_the_bound() -> None:
+def test_a_batch_never_exceeds_the_bound() -> None:
     pace = BatchSize(256, near=True)
     for _ in range(20):
         pace.succeeded(pace.rows, 0.001, ALONE_S)
         assert pace.rows == 256
 
 
-def test_a_changed_bound_is_obeyed_by_the_next_batch_in_both_directions() -> None:
+def test_a_changed_bound_applies_to_the_next_batch_in_both_directions() -> None:
     pace = BatchSize(2048, near=True)
     pace.bounded(32)
     assert pace.rows == 32
@@ -66,7 +66,7 @@ def test_a_changed_bound_is_obeyed_by_the_next_batch_in_both_directions() -> Non
     assert pace.rows == 2048
 
 
-def test_one_early_conflict_does_not_make_a_fill_crawl_for_ever() -> None:
+def test_one_early_conflict_does_not_slow_a_fill_down_permanently() -> None:
     pace = BatchSize(1024, near=True)
     for _ in range(30):
         pace.refused()
@@ -76,8 +76,8 @@ def test_one_early_conflict_does_not_make_a_fill_crawl_for_ever() -> None:
     assert pace.rows == 1024
 
 
-def test_one_early_conflict_does_not_make_a_chain_s_batches_small_for_ever() -> None:
-    """Whose last one is what is left of the rows."""
+def test_one_early_conflict_does_not_keep_a_chains_batches_small() -> None:
+    """A chain whose last batch has the remaining rows."""
     pace, rows = BatchSize(256, near=True), 10_000
     for _ in range(3):
         pace.refused()
@@ -93,7 +93,7 @@ def test_a_slow_batch_makes_the_next_one_smaller() -> None:
     assert pace.rows <= 5120
 
 
-def test_on_a_server_the_way_there_makes_no_batch_smaller() -> None:
+def test_network_latency_makes_no_batch_smaller() -> None:
     pace = BatchSize(10240, 1024, near=False)
     for _ in range(10):
         pace.succeeded(pace.rows, 0.4, 0.004)
@@ -102,7 +102,7 @@ def test_on_a_server_the_way_there_makes_no_batch_smaller() -> None:
     assert pace.rows == 5120
 
 
-def test_a_batch_takes_no_longer_than_it_may() -> None:
+def test_a_batch_stays_within_its_time_limit() -> None:
     pace = BatchSize(10240, near=True)
     for _ in range(20):
         pace.succeeded(pace.rows, pace.rows * 2e-6, 0.004)
@@ -112,7 +112,7 @@ def test_a_batch_takes_no_longer_than_it_may() -> None:
 # -- what clients wait -----------------------------------------------------------------------------
 
 
-def test_p99_is_known_to_a_twentieth() -> None:
+def test_p99_has_a_precision_of_a_twentieth() -> None:
     durations = Durations()
     for _ in range(985):
         durations.observe(0.001)
@@ -153,7 +153,7 @@ class Beside:
         reads: bool = False,
         number: int = 500,
     ) -> None:
-        """Statements took so long for so many half seconds. `number`: in each."""
+        """Adds statements of this duration to some half seconds. `number`: statements in each."""
         for _ in range(looks):
             for _ in range(number):
                 self.durations.observe(waited_s)
@@ -167,7 +167,7 @@ class Beside:
             return dict(shares_of(txn))[keys.meta("share", job_id)]
 
 
-def test_a_reorg_without_clients_has_all_of_the_time() -> None:
+def test_a_reorg_without_clients_has_a_share_of_one() -> None:
     beside = Beside()
     for _ in range(5):
         beside.controller.step(beside.now)
@@ -176,7 +176,7 @@ def test_a_reorg_without_clients_has_all_of_the_time() -> None:
     assert (beside.says().share, beside.says().batch_s, beside.says().reason) == (1.0, 0.25, "")
 
 
-def test_the_share_falls_to_its_least_while_clients_wait_too_long_and_rises_again() -> None:
+def test_the_share_falls_to_its_minimum_while_clients_wait_too_long_and_rises_again() -> None:
     beside = Beside()
     beside.clients(0.004, 130)
     beside.clients(0.004, 4, beside.controller)
@@ -194,7 +194,9 @@ def test_the_share_falls_to_its_least_while_clients_wait_too_long_and_rises_agai
     ("name", "value", "share"),
     [("exuvia_ddl_min_share", "0.5", 0.5), ("exuvia_ddl_p99_factor", "90", 1.0)],
 )
-def test_the_least_share_and_the_factor_are_variables(name: str, value: str, share: float) -> None:
+def test_the_minimum_share_and_the_factor_are_variables(
+    name: str, value: str, share: float
+) -> None:
     beside = Beside()
     beside.store.transact(lambda txn: variables.set_global(txn, name, value))
     beside.clients(0.004, 130)
@@ -203,8 +205,8 @@ def test_the_least_share_and_the_factor_are_variables(name: str, value: str, sha
 
 
 def test_a_driver_knows_of_clients_before_it_writes() -> None:
-    """It wakes the fronts, and looks often until they can have answered: the first writes held the
-    writer for 15 ms."""
+    """The driver wakes the fronts, and looks often until they can have answered: the first writes
+    kept the writer for 15 ms."""
     beside = Beside()
     beside.clients(0.004, 120)
     woken = beside.store.counter(LatencyReports.channel)
@@ -223,8 +225,8 @@ def test_a_driver_knows_of_clients_before_it_writes() -> None:
     assert beside.store.counter(LatencyReports.channel) == woken + 1
 
 
-def test_what_clients_waited_before_the_job_is_no_reason_to_hold_it_back() -> None:
-    """A job that began behind another one was held back for what that one had done."""
+def test_latency_from_before_the_job_does_not_lower_its_share() -> None:
+    """The share of a job that followed another one was lowered by the latency of the other."""
     beside = Beside()
     beside.clients(0.004, 120)
     beside.clients(0.1, 1)
@@ -237,7 +239,7 @@ def test_what_clients_waited_before_the_job_is_no_reason_to_hold_it_back() -> No
 
 
 def test_the_wait_for_schema_versions_does_not_lower_the_share() -> None:
-    """They came before the fill: what they cost is in the half second in which it began to ask."""
+    """The versions precede the fill: their cost is in the half second in which requests began."""
     beside = Beside()
     beside.clients(0.004, 120)
     beside.controller.step(beside.now)
@@ -246,8 +248,8 @@ def test_the_wait_for_schema_versions_does_not_lower_the_share() -> None:
     assert beside.says().share == 1.0
 
 
-def test_what_clients_waited_for_writes_does_not_hold_back_who_reads() -> None:
-    """A comparison took twice as long as it had to, for what the fill before it had done."""
+def test_latency_caused_by_writes_does_not_lower_the_share_of_reads() -> None:
+    """A comparison took twice as long as needed, because of the earlier fill's latency."""
     beside = Beside()
     beside.clients(0.004, 120)
     beside.clients(0.1, 20, beside.controller)
@@ -262,7 +264,7 @@ def test_what_clients_waited_for_writes_does_not_hold_back_who_reads() -> None:
     assert beside.says().share == 0.25
 
 
-def test_who_reads_is_held_back_for_what_clients_wait_meanwhile() -> None:
+def test_latency_during_reads_lowers_the_share_of_reads() -> None:
     beside = Beside()
     beside.clients(0.004, 120)
     beside.clients(0.004, 8, beside.controller)
@@ -272,8 +274,8 @@ def test_who_reads_is_held_back_for_what_clients_wait_meanwhile() -> None:
     assert beside.says().share == 1.0
 
 
-def test_who_begins_to_read_has_its_share_at_once() -> None:
-    """What was waited in the half second in which it began is of neither."""
+def test_a_phase_that_starts_reading_has_its_share_at_once() -> None:
+    """Latency of the half second in which the phase changed counts for neither phase."""
     beside = Beside()
     beside.clients(0.004, 120)
     beside.clients(0.004, 8, beside.controller)
@@ -287,7 +289,7 @@ def test_who_begins_to_read_has_its_share_at_once() -> None:
     assert beside.says().share == 1.0
 
 
-def test_partitions_that_are_filled_and_compared_in_turn_are_held_back_too() -> None:
+def test_the_share_also_falls_if_partitions_are_filled_and_compared_in_turn() -> None:
     beside = Beside()
     beside.clients(0.004, 120)
     for _ in range(20):  # less than a second each
@@ -311,14 +313,14 @@ def test_while_one_job_writes_another_that_reads_is_not_judged() -> None:
     assert (beside.says().share, beside.says(JOB + 1).share) == (0.125, 0.5)
 
 
-def test_fronts_and_drivers_of_releases_before_understand_each_other() -> None:
+def test_fronts_and_drivers_of_earlier_releases_understand_each_other() -> None:
     said = msgspec.msgpack.encode((3, 0.5, 0.003, "why"))
     assert msgspec.msgpack.decode(said, type=TimeShare) == TimeShare(3, 0.5, 0.003, "why")
     told = msgspec.msgpack.encode((3, 0.1, 500, 0.05, 900, (b"j",)))
     assert msgspec.msgpack.decode(told, type=Latency) == Latency(3, 0.1, 500, 0.05, 900, (b"j",))
 
 
-def test_turns_at_the_writer_are_short_as_soon_as_clients_are_known() -> None:
+def test_writes_are_short_as_soon_as_clients_are_reported() -> None:
     beside = Beside()
     beside.clients(0.004, 120)
     beside.controller.step(beside.now)
@@ -331,14 +333,14 @@ def test_turns_at_the_writer_are_short_as_soon_as_clients_are_known() -> None:
 
 
 def test_clients_that_have_left_before_a_job_do_not_shorten_its_transactions() -> None:
-    """The minute before the first job decided, also for the jobs after it."""
+    """The minute before the first job is the baseline of later jobs too."""
     beside = Beside()
     beside.clients(0.004, 120)
     beside.clients(0.004, 1, number=0)
     for job in (JOB, JOB + 1, JOB + 2):  # back to back
         driver = beside.driver(job)
         for _ in range(6):
-            beside.clients(0.004, 1, driver, number=1)  # somebody who watches it
+            beside.clients(0.004, 1, driver, number=1)  # a user who watches it
             assert beside.says(job).batch_s == ALONE_S
 
 
@@ -352,11 +354,11 @@ def test_clients_that_leave_during_a_job_shorten_its_transactions_for_a_second_a
 
 
 @pytest.mark.parametrize("pause_s", [0.0, 0.01, 0.3])
-def test_slow_clients_are_seen_at_the_first_looks_and_as_long_as_they_are_there(
+def test_slow_clients_are_active_until_they_disconnect(
     pause_s: float,
 ) -> None:
-    """40 transactions a second, which the job slows down to 16. The fronts are woken at any moment
-    of their looks."""
+    """40 transactions a second, which the job reduces to 16. The fronts are woken at any time of
+    their looks."""
     beside = Beside()
     beside.clients(0.02, 10, number=20)
     beside.now += pause_s - EVERY_S
@@ -380,14 +382,14 @@ def test_a_front_of_an_older_version_counts_as_one_with_clients() -> None:
     assert beside.says().batch_s < ALONE_S
 
 
-def test_the_baseline_is_the_minute_before_the_first_job_and_is_not_moved_by_jobs() -> None:
+def test_the_baseline_is_the_minute_before_the_first_job_and_jobs_do_not_change_it() -> None:
     beside = Beside()
     beside.clients(0.004, 130)
     beside.clients(0.1, 400, beside.controller)
     assert beside.says().share == 0.25, "after three minutes what is slow is still slow"
 
 
-def test_an_aim_in_milliseconds_counts_instead_of_the_factor() -> None:
+def test_a_target_in_milliseconds_overrides_the_factor() -> None:
     beside = Beside()
     beside.store.transact(lambda txn: variables.set_global(txn, "exuvia_ddl_p99_target_ms", "50"))
     beside.clients(0.03, 30, beside.controller)
@@ -396,7 +398,7 @@ def test_an_aim_in_milliseconds_counts_instead_of_the_factor() -> None:
     assert beside.says().share == 0.25
 
 
-def test_few_statements_hold_nothing_back() -> None:
+def test_few_statements_do_not_lower_the_share() -> None:
     few = Latency(1, 9.0, LEAST_SAMPLES - 1, 0.001, 5000)
     assert decide_share(1.0, [few], AIM, 1) == (1.0, "")
 
@@ -408,7 +410,7 @@ def test_the_front_whose_clients_wait_longest_counts() -> None:
     assert reason == "clients' p99 10 ms of 6.5 allowed, share 65%"
 
 
-def test_jobs_divide_what_one_would_have() -> None:
+def test_concurrent_jobs_divide_the_share_of_one() -> None:
     beside = Beside()
     other = beside.driver(JOB + 1)
     for _ in range(3):
@@ -416,13 +418,13 @@ def test_jobs_divide_what_one_would_have() -> None:
             each.step(beside.now)
         beside.now += EVERY_S
     assert [beside.says(job).share for job in (JOB, JOB + 1)] == [0.5, 0.5]
-    for _ in range(10):  # the other one has ended, or its driver
+    for _ in range(10):  # the other front, or its driver, has ended
         beside.controller.step(beside.now)
         beside.now += EVERY_S
     assert beside.says().share == 1.0
 
 
-def test_a_front_that_has_ended_counts_no_more() -> None:
+def test_a_front_that_has_ended_is_ignored() -> None:
     beside = Beside()
     beside.clients(0.004, 130)
     beside.clients(0.1, 30, beside.controller)
@@ -432,12 +434,12 @@ def test_a_front_that_has_ended_counts_no_more() -> None:
     assert beside.says().share == 1.0
 
 
-def test_what_a_front_said_of_the_job_before_counts_no_more() -> None:
-    """It was the least share of the next job's first seconds, whatever its clients waited."""
+def test_reports_for_an_earlier_job_are_ignored() -> None:
+    """It became the minimum share of the next job's first seconds, whatever the latency."""
     beside = Beside()
     beside.clients(0.004, 130)
     beside.clients(0.1, 30, beside.controller)
-    beside.store.transact(lambda txn: txn.delete(keys.meta("share", JOB)))  # it has ended
+    beside.store.transact(lambda txn: txn.delete(keys.meta("share", JOB)))  # the job has ended
     another = beside.driver(JOB + 1)
     another.step(beside.now)
     assert (beside.says(JOB + 1).share, beside.says(JOB + 1).reason) == (1.0, "")
@@ -445,7 +447,7 @@ def test_what_a_front_said_of_the_job_before_counts_no_more() -> None:
     assert beside.says(JOB + 1).share < 1.0
 
 
-def test_nobody_reports_when_no_driver_asks_any_more() -> None:
+def test_fronts_stop_reporting_when_no_driver_requests_it() -> None:
     beside = Beside()
     beside.clients(0.004, 10, beside.controller)
     beside.clients(0.004, 8)
@@ -454,7 +456,7 @@ def test_nobody_reports_when_no_driver_asks_any_more() -> None:
     assert beside.store.begin().sequence == before
 
 
-def test_a_driver_that_was_deposed_says_nothing() -> None:
+def test_a_deposed_driver_writes_no_share() -> None:
     beside = Beside()
     beside.store.transact(lambda txn: txn.put(keys.meta("reorg", JOB), keys.number(EPOCH + 1)))
     with pytest.raises(Deposed):
@@ -464,7 +466,7 @@ def test_a_driver_that_was_deposed_says_nothing() -> None:
 # -- rests -----------------------------------------------------------------------------------------
 
 
-def test_a_task_rests_for_what_is_left_of_the_time() -> None:
+def test_a_task_rests_for_the_rest_of_the_time() -> None:
     now, waited = 0.0, 0.0
     pace = TaskPace(lambda: now, lambda: waited)
     pace.begin()
@@ -477,7 +479,7 @@ def test_a_task_rests_for_what_is_left_of_the_time() -> None:
     assert pace.rest_s(0.25) == 0.0, "it has had less than its share already"
 
 
-def test_where_the_system_does_not_say_how_long_a_thread_was_kept_waiting_it_was_not(
+def test_without_schedstat_a_thread_counts_as_never_delayed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(throttle, "SCHEDULE", tmp_path / "none")
@@ -505,7 +507,7 @@ class Recording(MemoryStore):
         return super().commit(packet)
 
 
-def test_writes_keep_their_priority_when_the_kernel_steps_back() -> None:
+def test_writes_keep_their_priority_when_the_kernel_lowers_its_own() -> None:
     store, ordinary, seen = Recording(), nice(), []
 
     def kernel() -> None:
@@ -531,13 +533,13 @@ MS = 1_000_000
 
 
 def elsewhere(work: Callable[[], None]) -> None:
-    """Run on a thread of its own, whose class of scheduling is its own, too."""
+    """Runs on a new thread, which has a scheduling class of its own."""
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
 
 
-def test_beside_clients_a_thread_gives_way_unless_they_leave_it_next_to_nothing() -> None:
+def test_with_active_clients_a_thread_is_in_the_idle_class_unless_it_starves() -> None:
     seen: list[int] = []
     times = iter([(100, 100), (10 * MS, 300 * MS), (200 * MS, 320 * MS), (210 * MS, 330 * MS)])
 
@@ -555,7 +557,7 @@ def test_beside_clients_a_thread_gives_way_unless_they_leave_it_next_to_nothing(
     assert os.sched_getscheduler(0) == os.SCHED_OTHER
 
 
-def test_the_next_task_of_a_worker_is_not_left_where_clients_had_put_the_last_one() -> None:
+def test_the_next_task_of_a_worker_leaves_the_idle_class_of_the_last_one() -> None:
     seen: list[int] = []
 
     def work() -> None:
@@ -567,7 +569,7 @@ def test_the_next_task_of_a_worker_is_not_left_where_clients_had_put_the_last_on
     assert seen == [os.SCHED_OTHER]
 
 
-def test_the_system_says_how_long_a_thread_computed_and_waited() -> None:
+def test_the_system_reports_how_long_a_thread_ran_and_waited() -> None:
     began = throttle.ran_and_waited_ns()
     end = time.thread_time() + 0.02
     while time.thread_time() < end:

@@ -1,5 +1,6 @@
-"""What precedes a payload in a stored value is the engine's: kernels step over as many bytes as the
-snapshot says. Here it lays eight of its own before the commit's sequence and five behind it."""
+"""The engine defines the bytes before a payload; kernels skip as many as the snapshot reports.
+
+Here an engine adds eight bytes before the commit's sequence and five after it."""
 
 from collections.abc import Iterator, Sequence
 
@@ -36,7 +37,7 @@ def laid_out(raw: bytes) -> bytes:
 
 
 class OtherSnapshot(InChunks):
-    """The values of another one, laid out otherwise."""
+    """Another snapshot's values in a different layout."""
 
     skip = len(BEFORE) + STAMP_BYTES + len(BEHIND)
 
@@ -73,7 +74,7 @@ class OtherSnapshot(InChunks):
 
 
 class OtherStore(ForwardingStore):
-    """Its transactions are the engine's own; its other snapshots show the other layout."""
+    """Its transactions use the engine's layout; other snapshots show the different one."""
 
     def snapshot(self, use: SnapshotUse = SnapshotUse.SYSTEM) -> Snapshot:
         snapshot = self.shared.snapshot(use)
@@ -81,7 +82,7 @@ class OtherStore(ForwardingStore):
 
 
 def rows_of_three_kinds(store: Store) -> None:
-    """Written before the indexes were there."""
+    """Rows written before the indexes existed."""
     before = publish(store, with_states(INFO, ik=SchemaState.ABSENT, iu=SchemaState.ABSENT), 1)
     txn = store.begin()
     for n in range(ROWS):
@@ -90,7 +91,7 @@ def rows_of_three_kinds(store: Store) -> None:
 
 
 @pytest.mark.parametrize("name", ["ik", "iu"])
-def test_an_index_is_filled_and_verified_where_values_are_laid_out_otherwise(name: str) -> None:
+def test_an_index_is_filled_and_verified_with_another_value_layout(name: str) -> None:
     shared = MemoryStore()
     rows_of_three_kinds(shared)
     absent = {"ik", "iu"} - {name}

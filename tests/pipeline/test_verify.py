@@ -1,5 +1,4 @@
-"""Law 9: planted faults are found by the fast way and by the slow one; live writes raise no
-alarm."""
+"""Law 9: the fast and the slow way find planted faults, and live writes raise no alarm."""
 
 import random
 from collections.abc import Iterator
@@ -106,7 +105,7 @@ def test_a_planted_fault_is_found(mode: str, kind: str, unique: bool, verdict: s
     assert {fault.handle for fault in faults} <= {"121", "122", str(ROWS + 5)}
 
 
-def test_a_fault_is_told_as_error_8223_with_both_sides_values() -> None:
+def test_a_fault_is_reported_as_error_8223_with_the_values_of_both_sides() -> None:
     store, table = filled()
     plant(store, table, "wrong values", unique=True)
     (fault,) = check_index(store, table, UNIQUE, "slow").faults
@@ -116,7 +115,7 @@ def test_a_fault_is_told_as_error_8223_with_both_sides_values() -> None:
         assert part in error.message
 
 
-def test_an_index_gone_entirely_is_reported_capped() -> None:
+def test_the_report_of_an_empty_index_is_capped() -> None:
     store, table = filled()
     txn = store.begin()
     for key, _ in list(txn.scan(table.index_span(PLAIN))):
@@ -127,7 +126,7 @@ def test_an_index_gone_entirely_is_reported_capped() -> None:
 
 @pytest.mark.parametrize("seed", range(25))
 def test_live_writes_between_the_scans_raise_no_alarm(seed: int) -> None:
-    """Every task of both rounds reads another snapshot; writers commit in between."""
+    """Every task of both rounds reads another snapshot; writers commit between them."""
     store, table = filled()
     chance = random.Random(seed)
     differed = 0
@@ -149,7 +148,7 @@ def test_live_writes_between_the_scans_raise_no_alarm(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_scans_of_one_snapshot_need_no_second_look(seed: int) -> None:
-    """Whatever writers do meanwhile, nothing differs; a fault does."""
+    """Concurrent writes cause no difference; a fault does."""
     store, table = filled()
     chance = random.Random(seed)
     for planted in (False, True):
@@ -173,7 +172,7 @@ def test_scans_of_one_snapshot_need_no_second_look(seed: int) -> None:
         assert len(kinds) == 1 + planted
 
 
-def test_a_large_table_is_not_held_in_one_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_table_is_not_compared_in_one_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compare, "TOGETHER_ROWS", ROWS - 1)
     store, table = filled()
     tasks = next(verification(store, order_for(table, (PLAIN.id,)), ROWS, together=True))

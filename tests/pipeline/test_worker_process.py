@@ -1,4 +1,4 @@
-"""A second process does some of a reorg's tasks; the first one does what it does not."""
+"""A second process runs some of a reorg's tasks; the first one runs the others."""
 
 import os
 import signal
@@ -57,7 +57,7 @@ def worker(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerProcess]
 
 
 def changing(store: Store) -> tuple[Table, Reorg]:
-    """A table whose indexed column k is to become a text, in the state that writes rows."""
+    """A table whose indexed column k becomes a text, in the state that writes rows."""
     info = table_info("id int not null", "k int", primary="id", plain={"ik": "k"})
     bulk.load(store, publish(store, info, 1), [[[n, n % 90] for n in range(ROWS)]])
     old = info.column("k")
@@ -101,7 +101,7 @@ def assert_changed(store: Store, table: Table, plan: Reorg, meanwhile: int | Non
 
 
 def has_begun(worker: WorkerProcess, reorg: PhaseRunner) -> int:
-    """Steps until the worker has a task. Its process id."""
+    """Steps until the worker has a task. Returns its process id."""
     while worker.pid is None:
         assert not isinstance(reorg.step(time.monotonic()), (Done, Failed))
     return worker.pid
@@ -114,7 +114,7 @@ def is_there(pid: int) -> bool:
         return False
 
 
-def test_it_does_some_of_the_tasks(
+def test_a_worker_process_runs_some_of_the_tasks(
     store: Store, worker: WorkerProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own: list[tuple[str, Span]] = []
@@ -139,7 +139,9 @@ def test_it_does_some_of_the_tasks(
     assert worker.take(), "it is free for the next reorg"
 
 
-def test_a_row_written_beside_both_is_kept(store: Store, worker: WorkerProcess) -> None:
+def test_a_row_written_concurrently_with_both_processes_is_kept(
+    store: Store, worker: WorkerProcess
+) -> None:
     table, plan, reorg = runner(store, worker)
     has_begun(worker, reorg)
     txn = store.begin()
@@ -151,7 +153,7 @@ def test_a_row_written_beside_both_is_kept(store: Store, worker: WorkerProcess) 
     assert_changed(store, table, plan, meanwhile=key)
 
 
-def test_where_it_is_killed_its_task_is_done_again(store: Store, worker: WorkerProcess) -> None:
+def test_the_task_of_a_killed_worker_is_repeated(store: Store, worker: WorkerProcess) -> None:
     table, plan, reorg = runner(store, worker)
     pid = has_begun(worker, reorg)
     os.kill(pid, signal.SIGKILL)
@@ -160,7 +162,7 @@ def test_where_it_is_killed_its_task_is_done_again(store: Store, worker: WorkerP
     assert worker.take()
 
 
-def test_who_lets_go_ends_what_it_does(store: Store, worker: WorkerProcess) -> None:
+def test_a_cancelled_wave_stops_the_worker_process(store: Store, worker: WorkerProcess) -> None:
     table, plan, reorg = runner(store, worker)
     pid = has_begun(worker, reorg)
     reorg.stop()
@@ -177,14 +179,16 @@ def test_who_lets_go_ends_what_it_does(store: Store, worker: WorkerProcess) -> N
     ],
     ids=["one worker is allowed", "clients are there"],
 )
-def test_it_is_not_begun(settings: PipelineSettings, store: Store, worker: WorkerProcess) -> None:
+def test_a_reorg_runs_without_a_worker_process(
+    settings: PipelineSettings, store: Store, worker: WorkerProcess
+) -> None:
     table, plan, reorg = runner(store, worker, settings)
     finish(reorg)
     assert worker.pid is None
     assert_changed(store, table, plan)
 
 
-def test_two_reorgs_do_not_share_it(store: Store, worker: WorkerProcess) -> None:
+def test_two_reorgs_do_not_share_a_worker_process(store: Store, worker: WorkerProcess) -> None:
     assert worker.take()
     table, plan, reorg = runner(store, worker)
     finish(reorg)
@@ -204,7 +208,7 @@ time.sleep(60)
 """
 
 
-def test_it_ends_with_its_parent(url: str, store: Store) -> None:
+def test_a_worker_process_ends_with_its_parent(url: str, store: Store) -> None:
     parent = subprocess.Popen(
         [sys.executable, "-c", PARENT, url], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )

@@ -1,4 +1,4 @@
-"""One front that assents to every job, whoever writes: the store keeps the laws, not the assent."""
+"""One front assents to every job, even for tables with writers: the store keeps the laws."""
 
 from collections import Counter
 
@@ -13,7 +13,7 @@ from exuvia.sim.world import World, play
 
 
 class AssentingSubmitter(ChangeSubmitter):
-    """Nobody looks whether the table has writers: the worst that an assent can be."""
+    """Assents although the table may have writers: the worst possible assent."""
 
     def _with_assent(self, txn, job):
         fronts = [info.id for info in assent.members.live(txn) if info.kind == "front"]

@@ -1,4 +1,4 @@
-"""Every child has its parent in every seed, and the rules that see to it are needed."""
+"""Every child has its parent in every seed, and each rule for that is needed."""
 
 from collections import Counter
 
@@ -36,7 +36,7 @@ def test_many_seeds_leave_no_child_without_its_parent() -> None:
     assert endings["add foreign key: rollback_done"], "no seed found an orphan to refuse"
 
 
-def test_a_seed_replays_to_the_letter() -> None:
+def test_a_seed_replays_exactly() -> None:
     assert simulate(3) == simulate(3)
 
 

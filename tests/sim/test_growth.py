@@ -1,4 +1,4 @@
-"""What a growing cluster asks of its store stays in proportion, and what does not would be seen."""
+"""A growing cluster's use of its store stays in proportion, and a violation would be noticed."""
 
 import xml.dom.minidom
 from pathlib import Path
@@ -54,7 +54,7 @@ def test_every_change_ends(few: dict[str, GrowthFigures], many: dict[str, Growth
         assert min(found[CHANGES].steps_s) > 0
 
 
-def test_a_changes_reads_and_commits_are_in_proportion_to_nodes(
+def test_reads_and_commits_of_a_change_grow_in_proportion_to_nodes(
     few: dict[str, GrowthFigures], many: dict[str, GrowthFigures]
 ) -> None:
     for phase in (CHANGES, HELD):
@@ -65,21 +65,21 @@ def test_a_changes_reads_and_commits_are_in_proportion_to_nodes(
             assert 0.3 < grew < 1.2, f"{phase}, {what}: {grew}"
 
 
-def test_an_idle_node_asks_little(
+def test_an_idle_node_makes_few_requests(
     few: dict[str, GrowthFigures], many: dict[str, GrowthFigures]
 ) -> None:
-    """But for who looks whether others are silent, a node's part is the same among any number."""
+    """Except for the search of silent members, a node's use does not depend on their number."""
     for nodes, found in ((FEW, few), (MANY, many)):
         total = found[IDLE].total.over(nodes)
         assert total.commits < 1.5
         assert total.messages < 1
         silence = found[IDLE].uses[SILENCE].over(nodes)
-        assert silence.keys < 4.5 * nodes  # it knows each of 2 n members, and asks for its beat
+        assert silence.keys < 4.5 * nodes  # it reads the heartbeats of 2 n members
         assert total.keys - silence.keys < 95
         assert total.rounds - silence.rounds < 55
 
 
-def test_who_is_held_back_asks_again_and_again_and_only_then(few: dict[str, GrowthFigures]) -> None:
+def test_only_a_blocked_acknowledger_polls(few: dict[str, GrowthFigures]) -> None:
     assert METADATA_LOCK not in few[IDLE].uses and METADATA_LOCK not in few[CHANGES].uses
     assert few[HELD].uses[METADATA_LOCK].rounds > 10
     assert max(few[HELD].changes_s) > 5 * few[CHANGES].change_s
@@ -87,11 +87,11 @@ def test_who_is_held_back_asks_again_and_again_and_only_then(few: dict[str, Grow
 
 
 def test_figures_are_the_same_for_any_number_of_tables(few: dict[str, GrowthFigures]) -> None:
-    """And whoever says so twice says the same."""
+    """A second measurement gives the same figures."""
     assert measured(FEW, 1_000_000) == few
 
 
-def test_whoever_read_all_tables_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_of_all_tables_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     def step(self: Reaper, now: float, store: Store) -> float:
         with store.read() as txn:
             wide = meta.find_database(txn, DATABASE)
@@ -108,7 +108,7 @@ def test_whoever_read_all_tables_would_be_seen(monkeypatch: pytest.MonkeyPatch) 
     assert found[1] - found[0] > 400
 
 
-def test_a_wide_catalog_is_as_one_that_was_written() -> None:
+def test_a_wide_catalog_equals_a_written_one() -> None:
     store = WideCatalog(300)
     assert store.touched == 0
     with store.read() as txn:
@@ -128,7 +128,7 @@ def test_a_wide_catalog_is_as_one_that_was_written() -> None:
         assert meta.revision(txn, FIRST_TABLE) == 2
 
 
-def test_the_table_and_the_picture_are_made(
+def test_the_table_and_the_svg_are_written(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     few: dict[str, GrowthFigures],

@@ -1,5 +1,5 @@
-"""Partitions with global indexes, arrays, keys that change: the laws hold in every seed, and the
-rules that see to it are needed."""
+"""Partitions with global indexes, arrays, keys that change: the laws hold in every seed, and each
+rule is needed."""
 
 from collections import Counter
 
@@ -13,9 +13,9 @@ from support.few import one_in
 FEW, MANY = 60, 1_500
 MOST_SEEDS = 300
 FIRST_SEEDS = {"twin not required": 45, "copy not required": 385, "not looked again": 70}
-"""Few worlds show them: there they come soon."""
+"""Few worlds reveal these bugs: the search starts at these seeds."""
 KEPT = {"drop partition", "truncate partition", "drop global index", "drop array index"}
-"""Only who cancels at once takes them back, which is seldom."""
+"""Only a cancellation at once undoes these changes, which is rare."""
 REKEY_STATES = ("DELETE_ONLY", "WRITE_ONLY", "WRITE_REORG", "DELETE_REORG")
 
 
@@ -44,7 +44,7 @@ def test_many_seeds_keep_the_laws_in_every_state() -> None:
     assert all(endings[change, "synced"] for change in SHAPES)
     taken_back = {change for change, ending in endings if ending == "rollback_done"}
     assert taken_back >= set(SHAPES) - KEPT
-    for behind in (0, 1):  # by plans of that state, and of the one before
+    for behind in (0, 1):  # plans of that state, and of the previous one
         met = {(change, states) for change, states, lag, _ in visited if lag == behind}
         for state in REKEY_STATES:
             for change in ("change primary key", "drop primary key", "change key of partitions"):
@@ -57,7 +57,7 @@ def test_many_seeds_keep_the_laws_in_every_state() -> None:
             ), f"no commit {behind} behind in {state} of reorganize partition"
 
 
-def test_a_seed_replays_to_the_letter() -> None:
+def test_a_seed_replays_exactly() -> None:
     assert simulate(5) == simulate(5)
 
 

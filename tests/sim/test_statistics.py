@@ -1,4 +1,4 @@
-"""Law 7 with the handlers that production has, statistics and queue, whoever is killed when."""
+"""Law 7 with the production handlers, statistics and queue, whichever process is killed."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ def test_seeds_keep_the_laws_through_every_kind_of_change(seeds: int) -> None:
     for verdict in verdicts:
         assert verdict.broken is None, verdict.report()
     kinds = {kind for verdict in verdicts for kind in verdict.ending.split(", ")}
-    # the worlds here take no TRUNCATE back; tests/stats/test_undo_truncate.py does
+    # the worlds here have no UNDO of TRUNCATE; tests/stats/test_undo_truncate.py has
     assert kinds == {kind.value for kind in Kind} - {Kind.UNDO_TRUNCATE_TABLE.value}
     assert sum(verdict.crashes for verdict in verdicts) > 1.5 * seeds
     assert sum(verdict.steps for verdict in verdicts) > 10 * seeds  # events
@@ -40,12 +40,12 @@ def test_killed_at_every_transaction_boundary(seed: int, fate: str) -> None:
         assert verdict.crashes == 1 and verdict.steps
 
 
-def test_a_seed_replays_to_the_letter() -> None:
+def test_a_seed_replays_exactly() -> None:
     assert simulate(7) == simulate(7)
     assert killed_at(1, 30, "after") == killed_at(1, 30, "after")
 
 
-def test_people_run_it_by_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_runs_the_statistics_world(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_seeds(3, 0, False, "statistics") == 0
     told = capsys.readouterr().out
     assert told.startswith("3 seeds, ")
@@ -63,18 +63,18 @@ def replaced(holder: Any, name: str, value: object) -> Iterator[None]:
 
 
 def whole_left_alone() -> Any:
-    """Partitions go, and the table's rows are what they were."""
+    """Partitions are dropped, and the table's rows are not updated."""
     return replaced(ddl_handler, "_shift", lambda *arguments: None)
 
 
 def whole_under_its_tables_id() -> Any:
-    """Of a table with partitions; it may be the id of another table's partition."""
+    """Uses the id of a partitioned table, which may be another table's partition."""
     wrong = property(lambda t: t.id if t.partition else t.exuvia_physical or t.id)
     return replaced(TableInfo, "statistics_id", wrong)
 
 
 def jobs_of_any_table() -> Any:
-    """A key goes with its job, whosever it is."""
+    """A key is removed with its job, even if it is another one's."""
     honest = queue.affected
     everyone = frozenset(range(100_000))
     wrong = lambda change: honest(change)._replace(tables=everyone)  # noqa: E731
@@ -82,7 +82,7 @@ def jobs_of_any_table() -> Any:
 
 
 def dropped_databases_count() -> Any:
-    """Definitions that stay behind are tables."""
+    """Definitions that remain are treated as tables."""
     honest = priority._facts
     return replaced(priority, "_facts", lambda table, there: honest(table, {table.exuvia_db}))
 

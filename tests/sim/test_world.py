@@ -33,13 +33,13 @@ def test_every_seed_keeps_the_laws(seeds: int) -> None:
     assert endings["add index", "rollback_done"] and endings["add unique index", "rollback_done"]
 
 
-def test_a_seed_replays_to_the_letter() -> None:
+def test_a_seed_replays_exactly() -> None:
     assert simulate(7) == simulate(7)
     few = range(BATCH_SEEDS - 1, BATCH_SEEDS + 2)
     assert list(search(few)) == [simulate(seed) for seed in few]
 
 
-def test_a_fault_that_nobody_foresaw_is_told_with_its_seed(
+def test_an_unexpected_error_is_reported_with_its_seed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def decide(*arguments: object) -> None:
@@ -54,7 +54,7 @@ def test_a_fault_that_nobody_foresaw_is_told_with_its_seed(
     assert "replay: exuvia sim --first 11 --seeds 1 --trace" in capsys.readouterr().out
 
 
-def test_a_world_that_cannot_be_made_is_told_with_its_seed(
+def test_a_world_that_cannot_be_created_is_reported_with_its_seed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(process, "front", None)
@@ -63,10 +63,10 @@ def test_a_world_that_cannot_be_made_is_told_with_its_seed(
 
 
 FIRST_SEEDS = {"no delete only": 4600, "blind release": 490, "same epoch": 70}
-"""Few worlds show them: there they come soon."""
+"""Few worlds reveal these bugs: the search starts at these seeds."""
 
 
-SEARCHED = {"former life"}  # for long
+SEARCHED = {"former life"}  # needs a long search
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from support.spark import SparkStore
 from support.world import World, rows
 
 
-def test_spark_finds_what_this_process_finds(spark_store: SparkStore) -> None:
+def test_spark_computes_the_same_statistics_as_this_process(spark_store: SparkStore) -> None:
     with World(spark_store.store) as world:
         s = world.session()
         rows(s, "CREATE TABLE seen (id INT PRIMARY KEY, v INT, w VARCHAR(9), KEY vw (v, w))")

@@ -26,7 +26,7 @@ ROWS = HERE_ROWS[True] + 50_000
 
 
 def command(master: str, *words: str) -> tuple[str, str]:
-    """What it writes to standard output, and to standard error."""
+    """Returns its standard output and standard error."""
     made = subprocess.run(
         [sys.executable, "-m", "exuvia.cli.main", *words, "--spark-master", master],
         capture_output=True,
@@ -40,7 +40,7 @@ def command(master: str, *words: str) -> tuple[str, str]:
 
 @contextmanager
 def places(where: str, folder: Path) -> Iterator[tuple[str, str, str]]:
-    """A master, a store, and where to restore it."""
+    """A master, a store, and the place for the restore."""
     if where == "local":
         yield "local[2]", f"lmdb://{folder}/store", f"lmdb://{folder}/new"
         return
@@ -52,7 +52,7 @@ def places(where: str, folder: Path) -> Iterator[tuple[str, str, str]]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("where", ["local", "cluster"])
-def test_spark_makes_a_backup_and_a_store_of_it(
+def test_spark_makes_and_restores_a_backup(
     where: str, tmp_path: Path, spark_store: SparkStore
 ) -> None:
     made = str(tmp_path / "backup")
@@ -67,7 +67,7 @@ def test_spark_makes_a_backup_and_a_store_of_it(
 
 
 def counted_by_its_server(url: str) -> None:
-    """The size of a table says whether Spark is worth it; autovacuum would find out in a minute."""
+    """Whether Spark is worthwhile depends on the table's size, which autovacuum updates late."""
     parts = urlsplit(url)
     schema = parse_qs(parts.query)["schema"][0]
     with psycopg.connect(parts._replace(query="").geturl(), autocommit=True) as server:

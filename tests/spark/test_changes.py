@@ -33,7 +33,7 @@ def drained(
     sizes: list[int] | None = None,
     **options: str,
 ) -> list[Any]:
-    """What a query that goes on from its checkpoint brings, until it has all."""
+    """Returns all rows of a query that continues from its checkpoint."""
 
     def take(frame: Any, number: int) -> None:
         found.extend(batch := frame.collect())
@@ -60,7 +60,7 @@ def drained(
     return found
 
 
-def test_a_stream_goes_on_where_it_was_stopped(
+def test_a_stream_continues_where_it_was_stopped(
     spark_store: SparkStore, session: Session, tmp_path: Path
 ) -> None:
     run(session, "CREATE TABLE t (id INT PRIMARY KEY, v DECIMAL(10, 2), s VARCHAR(20), KEY (v))")
@@ -89,10 +89,10 @@ def test_a_stream_goes_on_where_it_was_stopped(
 
 
 @pytest.mark.long
-def test_a_query_that_lags_reads_as_much_as_it_is_told(
+def test_a_lagging_query_reads_up_to_its_limit(
     spark_store: SparkStore, session: Session, tmp_path: Path
 ) -> None:
-    """As finely as moments cut the log."""
+    """Moments of the log limit how small a batch can be."""
 
     def moments() -> int:
         with spark_store.store.read() as txn:
@@ -143,7 +143,7 @@ def test_changes_since_a_position_once_of_all_partitions(
         ),
     ],
 )
-def test_what_is_not_there_is_said(
+def test_missing_objects_are_named_in_errors(
     spark_store: SparkStore, session: Session, options: dict[str, str], said: str
 ) -> None:
     run(session, "CREATE TABLE IF NOT EXISTS unlogged (id INT PRIMARY KEY)")

@@ -1,7 +1,7 @@
-"""Tables from a session of Spark Connect: what a program without Java does with a server's Spark.
+"""Tables from a session of Spark Connect: a program without Java uses a server's Spark.
 
-As a program it is that program: `python test_connect.py PART SERVER URL FOLDER` prints one line of
-JSON. The session of this process's other tests is none of Connect's, and a process has one kind.
+As a program: `python test_connect.py PART SERVER URL FOLDER` prints one line of JSON. A process can
+have one kind of session, and the other tests of this process do not use Connect.
 """
 
 import json
@@ -29,7 +29,7 @@ ROWS = 1000
 
 
 class Program:
-    """The program's side. `said`: what an error is known by, "" where there was none."""
+    """The program's side. `said`: part of an error's text, "" without an error."""
 
     def __init__(self, master: str, url: str, folder: str) -> None:
         from pyspark.sql import SparkSession
@@ -52,13 +52,13 @@ class Program:
         return ""
 
     def drain(self, stream: Any, name: str) -> None:
-        """All there is of a stream into a table, from its checkpoint on."""
+        """Returns everything that a stream into a table reads, from its checkpoint on."""
         writer = stream.writeStream.format("exuvia").option("url", self.url)
         writer = writer.options(dbtable=f"d.{name}", checkpointLocation=f"{self.folder}/{name}")
         assert writer.trigger(availableNow=True).start().awaitTermination(120)
 
     def reads(self) -> dict[str, Any]:
-        """What came to Spark, by its own count, and a moment that this process holds."""
+        """The number of rows that Spark read, and a moment that this process keeps open."""
         from pyspark_exuvia.moment import one_moment
 
         wanted = self.table("t").where("id > 990 AND a = 3")
@@ -87,7 +87,7 @@ class Program:
         }
 
     def elsewhere(self) -> str:
-        """Of a store that is not there: Connect asks for nothing before its columns are wanted."""
+        """A missing store: Connect requests nothing before its columns are needed."""
         reader = self.spark.read.format("exuvia").options(url="lmdb:///nowhere", dbtable="d.t")
         try:
             return str(reader.load().schema)
@@ -95,7 +95,7 @@ class Program:
             return str(error)
 
     def streams(self) -> dict[str, Any]:
-        """The second time all of it is done already, but Spark does not know of the last batch."""
+        """At the second time all is done already, but Spark does not know of the last batch."""
         position = (self.folder / "position").read_text()
         reader = self.spark.readStream.format("exuvia").option("url", self.url)
         changes = reader.options(feed="rows", dbtable="d.t", startingPosition=position).load()
@@ -109,7 +109,7 @@ class Program:
         return {"repeated": (commits / "0").exists()}
 
     def lacks(self) -> dict[str, str]:
-        """Of a server without this package, and once the session has brought it."""
+        """A server without this package, and the same once the session has sent it."""
         from pyspark_exuvia import DefaultSource
 
         said = self.elsewhere()
@@ -134,7 +134,7 @@ class Served(NamedTuple):
 
 
 def program(part: str, master: str, url: str, folder: Path) -> dict[str, Any]:
-    """What it said."""
+    """Returns the program's output."""
     ended = subprocess.run(
         [sys.executable, __file__, part, master, url, str(folder)],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
@@ -212,8 +212,8 @@ def test_streams_from_tables_into_tables_once(served: Served) -> None:
 
 
 @pytest.mark.long
-def test_a_server_without_the_package_says_so_until_a_session_brings_it(tmp_path: Path) -> None:
-    """The libraries alone: pyspark's folder, without the .pth files beside it."""
+def test_a_server_without_the_package_reports_it_until_a_session_sends_it(tmp_path: Path) -> None:
+    """The libraries only: pyspark's folder, without the .pth files next to it."""
     libraries = Path(pyspark.__file__).parents[1]
     python = tmp_path / "python"
     python.write_text(

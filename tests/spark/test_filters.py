@@ -1,4 +1,4 @@
-"""Only the rows in the ranges of a key are read, and what comes is what Spark alone would find."""
+"""Only rows in a key's ranges are read, and the result equals that of Spark's own filters."""
 
 import re
 from pathlib import Path
@@ -37,7 +37,7 @@ def session(world: World, spark_store: SparkStore) -> Session:
         "ts TIMESTAMP NULL, e ENUM('x', 'y'), f BOOL, UNIQUE KEY (n), KEY (u), KEY (d), KEY (s), "
         "KEY (b), KEY (day), KEY (at), KEY (ts), KEY (e), KEY (f), KEY (s(1), u))",
     )
-    # a few of each in two thousand, and what the two sides see differently
+    # a few of each in two thousand, and values that both sides interpret differently
     values = [
         f"({i}, {i if i % 100 else 'NULL'}, {i // 4 + 2**63}, {i / 4}, 'Name {i % 500}', "
         f"'text {i % 500:03}', '2024-01-01' + INTERVAL {i // 4} DAY, "
@@ -59,7 +59,7 @@ def session(world: World, spark_store: SparkStore) -> Session:
 
 @pytest.fixture(scope="module")
 def everything(spark_store: SparkStore, session: Session) -> DataFrame:
-    """All rows of t as Spark keeps them: what its own filters are asked of."""
+    """All rows of t cached in Spark, for comparison with its own filters."""
     frame = table(spark_store, push=False).cache()
     assert frame.count() == ROWS
     return frame
@@ -79,7 +79,7 @@ def found(frame: DataFrame) -> list[Any]:
 
 
 def received(frame: Any) -> int:
-    """How many rows Spark was given by Python for a collected frame."""
+    """Returns the number of rows that Python gave to Spark for a collected frame."""
     leaves = frame._jdf.queryExecution().executedPlan().collectLeaves()
     assert leaves.size() == 1 and leaves.apply(0).nodeName().startswith("BatchScan")
     return leaves.apply(0).metrics().apply("numOutputRows").value()
@@ -130,7 +130,7 @@ LEFT_TO_SPARK = [
 
 
 @pytest.mark.parametrize("where", one_in(2, WHERE, first=1))
-def test_only_what_is_in_range_is_read(
+def test_only_rows_in_range_are_read(
     spark_store: SparkStore, everything: DataFrame, where: str
 ) -> None:
     read = table(spark_store).where(where)
@@ -140,7 +140,7 @@ def test_only_what_is_in_range_is_read(
 
 
 @pytest.mark.parametrize("where", one_in(2, LEFT_TO_SPARK))
-def test_what_no_key_serves_is_left_to_spark(
+def test_filters_without_a_key_are_left_to_spark(
     spark_store: SparkStore, everything: DataFrame, where: str
 ) -> None:
     read = table(spark_store).where(where)
@@ -148,7 +148,7 @@ def test_what_no_key_serves_is_left_to_spark(
     assert received(read) == ROWS
 
 
-def test_a_partial_index_is_no_way_to_all_rows(spark_store: SparkStore, session: Session) -> None:
+def test_a_partial_index_is_not_used_for_filters(spark_store: SparkStore, session: Session) -> None:
     run(session, "CREATE TABLE few (id INT PRIMARY KEY, a INT, b INT, KEY (a) WHERE b > 3)")
     values = ", ".join(f"({n}, {n % 50}, {n % 7})" for n in range(1_000))
     run(session, f"INSERT INTO few VALUES {values}")
@@ -184,10 +184,10 @@ def test_ranges_of_composite_keys_and_of_partitions(
         assert received(read) == len(rows) == most, where
 
 
-def test_a_table_that_became_another_one_is_not_read(
+def test_a_table_replaced_after_planning_is_not_read(
     spark_store: SparkStore, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between the plan of a query and a task of it."""
+    """Runs between the plan of a query and its first task."""
     monkeypatch.setattr(source, "store_of", lambda options: spark_store.store)
     options = {"url": spark_store.url, "dbtable": "push.moving"}
 
@@ -219,7 +219,7 @@ def test_a_table_that_became_another_one_is_not_read(
         ids(*by_key)
 
 
-def test_what_the_guide_shows(spark_store: SparkStore, session: Session) -> None:
+def test_the_examples_of_the_guide(spark_store: SparkStore, session: Session) -> None:
     run(
         session,
         "CREATE TABLE push.orders (id INT PRIMARY KEY, customer INT, note TEXT, KEY (customer))",
@@ -235,7 +235,7 @@ def test_what_the_guide_shows(spark_store: SparkStore, session: Session) -> None
 
 
 def test_a_decimal_of_many_digits_is_found(spark_store: SparkStore, session: Session) -> None:
-    """What PySpark hands over of it is rounded to 28 digits, which no key is asked for."""
+    """PySpark rounds it to 28 digits, so no key is used."""
     number = "1234567890123456789012345678.0123456789"
     run(session, "CREATE TABLE many (id INT PRIMARY KEY, d DECIMAL(38,10), KEY (d))")
     few = ", ".join(f"({n}, {n}.5)" for n in range(2, 300))

@@ -19,7 +19,7 @@ TABLE = (
 
 
 def asked(node: NodeProcess, *statements: str) -> list[tuple[Any, ...]]:
-    """What the last one answers."""
+    """Returns the result of the last statement."""
     with node.connect(autocommit=True) as client, client.cursor() as cursor:
         for text in statements:
             cursor.execute(text)
@@ -28,7 +28,7 @@ def asked(node: NodeProcess, *statements: str) -> list[tuple[Any, ...]]:
 
 @pytest.fixture
 def nodes(tmp_path: Path) -> Iterator[list[NodeProcess]]:
-    """Those that a test has begun; all are ended."""
+    """The nodes that a test has started; all are ended."""
     begun: list[NodeProcess] = []
     yield begun
     end_all(begun)
@@ -59,7 +59,7 @@ def finished_spans(node: NodeProcess) -> int:
 
 
 @pytest.mark.long
-def test_another_node_goes_on_from_what_a_killed_one_has_finished(
+def test_another_node_continues_after_the_finished_spans_of_a_killed_one(
     tmp_path: Path, nodes: list[NodeProcess]
 ) -> None:
     write_files(tmp_path)

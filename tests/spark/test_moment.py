@@ -1,4 +1,4 @@
-"""All tasks of several DataFrames read one moment of a store whose clients go on writing."""
+"""All tasks of several DataFrames read one moment of a store while clients write."""
 
 import threading
 import time
@@ -23,8 +23,8 @@ ROWS, MONEY = 400, 100
 
 @contextmanager
 def bank(url: str, folder: Path) -> Iterator[tuple[NodeProcess, list[int]]]:
-    """A node with two tables of accounts, and a client that moves money from one to the other
-    without pause; the number of its moves."""
+    """A node with two tables of accounts, and a client that moves money between them without pause;
+    the number of its transfers."""
     node = NodeProcess(url, folder / "log").wait_ready()
     moves, stop = [0], threading.Event()
 
@@ -37,7 +37,7 @@ def bank(url: str, folder: Path) -> Iterator[tuple[NodeProcess, list[int]]]:
                     cursor.execute(f"UPDATE b SET m = m + 1 WHERE id = {number * 11 % ROWS}")
                     client.commit()
                     moves[0] = number
-                except pymysql.OperationalError:  # the schema moved on under it
+                except pymysql.OperationalError:  # the schema changed during the transaction
                     client.rollback()
 
     mover = threading.Thread(target=move)
@@ -78,7 +78,7 @@ def test_two_tables_are_read_at_one_moment(
             with node.connect(autocommit=True) as client, client.cursor() as cursor:
                 cursor.execute("ALTER TABLE d.b ADD COLUMN later INT")
             frame = session.read.format("exuvia").options(**moment, dbtable="d.b").load()
-            assert frame.columns == ["id", "m"]  # as it was
+            assert frame.columns == ["id", "m"]  # unchanged
             assert first + total(session, "d.b", **moment) == 2 * ROWS * MONEY
             assert total(session, "d.a", **moment) == first
             assert total(session, "d.a", url=url) < first
@@ -87,7 +87,7 @@ def test_two_tables_are_read_at_one_moment(
         assert not list(tmp_path.glob("exuvia-moment-*"))
 
 
-def test_a_moment_that_was_held_too_long_ends_and_says_so() -> None:
+def test_a_moment_past_its_limit_ends_with_an_error() -> None:
     url = shared_server().new_url()
     with one_moment(url, max_s=0.5) as moment, closing(open_store(url)) as other:
         assert isinstance(other, PostgresStore)

@@ -1,4 +1,4 @@
-"""Streams into tables: each batch once, whatever dies, by INSERT's rules."""
+"""Streams into tables: each batch once, despite killed processes, with INSERT's rules."""
 
 import json
 import os
@@ -58,7 +58,7 @@ def drain(
     mode: str = "append",
     schema: str = "id LONG, file INT",
 ) -> None:
-    """Everything that has arrived, a file a batch. Raises what ended the query."""
+    """Returns all rows written, a file a batch. Raises the error that ended the query."""
     source = store.spark.session().readStream.schema(schema).option("maxFilesPerTrigger", 1)
     writer = then(source.json(str(folder / "in"))).writeStream.format("exuvia")
     query = (
@@ -75,7 +75,7 @@ def drain(
         query.stop()
 
 
-def test_a_batch_that_was_committed_is_not_put_again(spark_store, session, tmp_path):
+def test_a_committed_batch_is_not_written_again(spark_store, session, tmp_path):
     """The driver dies between the table's commit and the checkpoint's."""
     run(session, "CREATE TABLE once (id BIGINT, file INT, later INT DEFAULT 5)")
     arrive(tmp_path, 1, 1, 2)
@@ -110,7 +110,7 @@ def test_schema_changes_between_batches(spark_store, session, tmp_path):
     ]  # fmt: skip
 
 
-def test_a_batch_that_breaks_a_rule_is_written_not_at_all(spark_store, session, tmp_path):
+def test_a_batch_that_violates_a_rule_is_not_written(spark_store, session, tmp_path):
     run(session, "CREATE TABLE ruled (id BIGINT PRIMARY KEY, file INT)")
     run(session, "INSERT INTO ruled VALUES (7, 0)")
     arrive(tmp_path, 1, 6, 7)
@@ -148,7 +148,7 @@ FILES, IN_EACH = 8, 400
 
 
 def driver(url: str, folder: str) -> None:
-    """Drain the folder's files into sink.killed; says when its batches begin."""
+    """Writes the folder's files to sink.killed; prints when its batches begin."""
     from pyspark.sql import SparkSession
 
     spark = SparkSession.builder.master("local[2,4]").config("spark.ui.enabled", "false")
@@ -185,7 +185,7 @@ def staged(store: SparkStore) -> list[Any]:
 
 
 def forget_what_is_left(store: SparkStore) -> None:
-    """It would stay for a day (sink.py), and later tests ask whether anything is left."""
+    """Chunks would be retained for a day (sink.py), and later tests check that none remain."""
     found = left(store)
 
     def forget(txn: Transaction) -> None:
@@ -201,8 +201,8 @@ def is_inserted_beyond(session: Session, count: int) -> Callable[[], bool]:
 
 @pytest.mark.long
 def test_drivers_and_workers_that_are_killed(spark_store, session, tmp_path):
-    """kill -9 of the driver with all of its processes as its tasks have staged, and as rows have
-    just come; of a worker while it works. Every row is there once."""
+    """Kills the driver with all of its processes (kill -9): after its tasks have staged, and after
+    rows have arrived. Kills a worker while it works. Every row is written once."""
     run(session, "CREATE TABLE killed (id BIGINT, file INT)")
     for n in range(FILES):
         arrive(tmp_path, n, *range(n * IN_EACH, (n + 1) * IN_EACH))
@@ -211,7 +211,7 @@ def test_drivers_and_workers_that_are_killed(spark_store, session, tmp_path):
         until(moment, 120, lambda: (tmp_path / "driver.log").read_text()[-2000:])
         pids = [process.pid, *below(process.pid)]
         for pid in pids:
-            end_by_pid(pid)  # some end with the one before
+            end_by_pid(pid)  # some end with an earlier one
         process.wait(30)
     process = begun(spark_store, tmp_path)
     workers = [
@@ -227,7 +227,7 @@ def test_drivers_and_workers_that_are_killed(spark_store, session, tmp_path):
     assert rows(session, "SELECT COUNT(*), COUNT(DISTINCT id), MAX(id) FROM killed") == [
         [wanted, wanted, wanted - 1]
     ]
-    forget_what_is_left(spark_store)  # the killed drivers'
+    forget_what_is_left(spark_store)  # loads of the killed drivers
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Tables and the feed as Spark data, found by the format's name alone."""
+"""Tables and the feed as Spark data, found by the format's name only."""
 
 import datetime
 from decimal import Decimal
@@ -31,7 +31,7 @@ def load(spark_store: SparkStore, **options):
     return reader.load()
 
 
-def test_every_type_as_spark_has_it(spark_store, session):
+def test_every_type_has_its_spark_type(spark_store, session):
     run(
         session,
         "CREATE TABLE every (id INT PRIMARY KEY, u BIGINT UNSIGNED, d DECIMAL(10,2), f DOUBLE, "
@@ -63,7 +63,7 @@ def test_every_type_as_spark_has_it(spark_store, session):
     )
 
 
-def test_numbers_are_what_the_jdbc_source_makes_of_them(spark_store, session):
+def test_numbers_equal_those_of_the_jdbc_source(spark_store, session):
     columns = {
         "a TINYINT": ("tinyint", -128),
         "b TINYINT UNSIGNED": ("smallint", 255),
@@ -95,8 +95,8 @@ def test_numbers_are_what_the_jdbc_source_makes_of_them(spark_store, session):
     assert set(two) == {None}
 
 
-def test_what_is_no_day_of_the_calendar_is_null(spark_store, session):
-    """Zero dates, parts that are zero, days that the month has not: in NOT NULL columns too."""
+def test_a_date_outside_the_calendar_is_null(spark_store, session):
+    """Zero dates, parts that are zero, days that the month does not have; also in NOT NULL."""
     run(
         session,
         "CREATE TABLE no_days (id INT PRIMARY KEY, day DATE NOT NULL, at DATETIME NOT NULL)",
@@ -115,7 +115,7 @@ def test_what_is_no_day_of_the_calendar_is_null(spark_store, session):
     assert frame.where("year(day) = 1970").count() == 0
 
 
-def test_spans_columns_and_what_spark_computes_of_them(spark_store, session):
+def test_spans_columns_and_aggregates(spark_store, session):
     run(session, "CREATE TABLE big (id INT PRIMARY KEY, v INT, note VARCHAR(10) DEFAULT 'n')")
     values = ",".join(f"({n},{n % 7})" for n in range(5000))
     run(session, f"INSERT INTO big (id, v) VALUES {values}")
@@ -126,7 +126,7 @@ def test_spans_columns_and_what_spark_computes_of_them(spark_store, session):
     assert found == dict(rows(session, "SELECT v, COUNT(*) FROM big GROUP BY v"))
 
 
-def test_what_is_not_there_is_said(spark_store, session):
+def test_missing_objects_are_named_in_errors(spark_store, session):
     for options, said in [
         ({"dbtable": "shop.none"}, "doesn't exist"),
         ({"dbtable": "shop.big", "columns": "id, zz"}, "no column 'zz'"),
@@ -137,17 +137,17 @@ def test_what_is_not_there_is_said(spark_store, session):
             load(spark_store, **options).collect()
 
 
-def test_a_store_that_is_not_there_is_not_made(spark_store, tmp_path):
+def test_a_missing_store_is_not_created(spark_store, tmp_path):
     with pytest.raises(Exception, match="there is no store at"):
         load(spark_store, url=f"lmdb://{tmp_path}/typo", dbtable="shop.big")
     assert not list(tmp_path.iterdir())
 
 
-def test_the_feed_once_and_as_a_stream_that_goes_on_where_it_stopped(
+def test_the_feed_as_a_batch_and_as_a_stream_that_continues_where_it_stopped(
     spark_store, session, tmp_path
 ):
     def stream() -> list[tuple[int, int, str]]:
-        """What a query begun now is given until there is nothing more."""
+        """Returns everything that a query reads from now on until no more rows come."""
         found = []
 
         def take(frame, batch: int) -> None:

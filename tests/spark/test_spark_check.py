@@ -1,4 +1,4 @@
-"""A CHECK held against rows by Spark's Python workers: who offends is counted and listed."""
+"""Spark's Python workers test rows with a CHECK; violations are counted and listed."""
 
 from exuvia.catalog.model import ConstraintInfo, SchemaState, evolve, name
 from exuvia.catalog.sysvar import variables

@@ -26,14 +26,14 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 @pytest.fixture
 def node(tmp_path: Path, cluster: Cluster) -> Iterator[NodeProcess]:
-    """On the cluster."""
+    """Runs on the cluster."""
     with running_node(tmp_path, cluster.url) as started:
         yield started
 
 
 @contextmanager
 def running_node(folder: Path, master: str) -> Iterator[NodeProcess]:
-    """With shop.t of some rows; everything that touches many goes to Spark."""
+    """A node with some rows in shop.t; all work on many rows goes to Spark."""
     url = shared_server().new_url()
     started = NodeProcess(url, folder / "node.log", options=("--spark-master", master))
     try:
@@ -60,7 +60,7 @@ def run(
 
 
 def executors(cluster: Cluster) -> list[Path]:
-    """What workers have run: a folder for each executor, with what its tasks said."""
+    """Returns the workers' logs: a folder for each executor, with the output of its tasks."""
     return sorted(cluster.folder.glob("worker*/app-*/*/stderr"))
 
 
@@ -92,7 +92,7 @@ def test_a_fill_and_a_rewrite_through_spark_connect(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_worker_killed_in_a_fill_is_made_up_for(node: NodeProcess, cluster: Cluster) -> None:
+def test_tasks_of_a_killed_worker_are_repeated(node: NodeProcess, cluster: Cluster) -> None:
     run(node, "SET GLOBAL tidb_ddl_reorg_max_write_speed = '16KiB'")
     changing = threading.Thread(target=lambda: run(node, "CREATE INDEX ia ON t (a)"))
     changing.start()
@@ -104,7 +104,7 @@ def test_a_worker_killed_in_a_fill_is_made_up_for(node: NodeProcess, cluster: Cl
 
 
 @pytest.mark.long
-def test_a_job_whose_cluster_is_killed_says_so_and_goes_on_with_the_next(
+def test_a_job_whose_cluster_is_killed_reports_it_and_continues_on_the_next(
     node: NodeProcess, cluster: Cluster
 ) -> None:
     run(node, "CREATE INDEX ia ON t (a)")
@@ -138,10 +138,10 @@ except Unavailable as error:
 @pytest.mark.parametrize(
     ("python", "why"), [(sys.executable, "no connection"), ("/usr/bin/python3", "")]
 )
-def test_what_workers_lack_is_said_before_anything_is_given_to_them(
+def test_missing_requirements_of_workers_are_reported_before_tasks(
     cluster: Cluster, python: str, why: str
 ) -> None:
-    """The store cannot be reached from there; or their Python has none of the libraries."""
+    """The store cannot be reached from there, or their Python lacks the libraries."""
     found = subprocess.run(
         [sys.executable, "-c", PROGRAM, UNREACHABLE, cluster.url],
         check=False,

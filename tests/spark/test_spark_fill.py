@@ -1,5 +1,5 @@
-"""The same kernels in Spark's Python workers: the same entries, proven to have run there; steered
-and cancelled."""
+"""The same kernels in Spark's Python workers: the same entries, proven to have run there;
+controlled and cancelled."""
 
 import time
 from typing import NamedTuple
@@ -48,7 +48,7 @@ BOUND_S = 60.0
 
 
 def make(store: Store, table_id: int, rows: list[list[object]]) -> Table:
-    """A loaded table with a plain and a unique index to be filled. Its job's id is its own."""
+    """A loaded table with a plain and a unique index to fill. Its job has an id of its own."""
     info = table_info(
         *LINES, table_id=table_id, primary="id", plain={"ik": "k"}, unique={"iu": "u"}
     )
@@ -86,7 +86,7 @@ def on_spark(world: SparkStore, table: Table, ids: list[int], span_rows: int) ->
 
 
 def entries(store: Store, table: Table) -> list[tuple[bytes, bytes]]:
-    """All entries without their table's prefix and without commit sequences."""
+    """Returns all entries without their table's prefix and without commit sequences."""
     prefix = b"t" + k.u64(table.info.id) + b"i"
     txn = store.begin()
     try:
@@ -239,7 +239,7 @@ def test_all_duplicates_are_collected_from_the_tasks(spark_store: SparkStore) ->
     )
 
 
-def test_worker_count_and_batch_size_are_obeyed_at_the_next_batch(
+def test_worker_count_and_batch_size_apply_from_the_next_batch(
     spark_store: SparkStore,
 ) -> None:
     store = spark_store.store
@@ -264,7 +264,7 @@ def test_worker_count_and_batch_size_are_obeyed_at_the_next_batch(
 
 
 class Look(NamedTuple):
-    """What moved between two looks: the largest batch, tasks that wrote, rows done by then."""
+    """Progress between two looks: the largest batch, tasks that wrote, rows done by then."""
 
     batch_rows: int
     tasks: int
@@ -279,7 +279,7 @@ def rate(looks: list[Look]) -> float:
 def watch(
     store: Store, reorg: PhaseRunner, workers: int, batch_rows: int, looks_wanted: int = 8
 ) -> list[Look]:
-    """Set the variables, let the batches under way end, then look some times at what moves."""
+    """Sets the variables, waits for running batches, then looks at the progress some times."""
     settle(store, tidb_ddl_reorg_worker_cnt=workers, tidb_ddl_reorg_batch_size=batch_rows)
     looks: list[Look] = []
     known: dict[int, checkpoint.TaskProgress] = {}
@@ -301,7 +301,9 @@ def watch(
     return looks
 
 
-def test_a_left_reorg_writes_nothing_more_and_its_tasks_end_soon(spark_store: SparkStore) -> None:
+def test_an_abandoned_reorg_writes_nothing_more_and_its_tasks_end_soon(
+    spark_store: SparkStore,
+) -> None:
     store = spark_store.store
     table = make(store, 205, rows_of(40_000))
     settle(store, tidb_ddl_reorg_batch_size=32)
@@ -319,7 +321,7 @@ def test_a_left_reorg_writes_nothing_more_and_its_tasks_end_soon(spark_store: Sp
 
 
 @pytest.mark.long
-def test_a_stopped_reorg_goes_on_from_its_finished_spans(spark_store: SparkStore) -> None:
+def test_a_stopped_reorg_continues_from_its_finished_spans(spark_store: SparkStore) -> None:
     store = spark_store.store
     table = make(store, 206, rows_of(40_000))
     settle(store, tidb_ddl_reorg_batch_size=64)
@@ -336,7 +338,7 @@ def test_a_stopped_reorg_goes_on_from_its_finished_spans(spark_store: SparkStore
     settle(store, tidb_ddl_reorg_batch_size=256)
 
 
-def test_without_java_a_reorg_waits_and_says_what_to_install(
+def test_without_java_a_reorg_waits_and_names_what_to_install(
     spark_store: SparkStore, monkeypatch: pytest.MonkeyPatch, tmp_path: object
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
@@ -354,7 +356,7 @@ def test_without_java_a_reorg_waits_and_says_what_to_install(
     assert cold.obstacle() is None
 
 
-def test_a_master_on_other_hosts_cannot_use_a_store_of_this_one() -> None:
+def test_a_master_on_other_hosts_cannot_use_a_local_store() -> None:
     obstacle = Spark("lmdb:///somewhere", "spark://host:7077").obstacle()
     assert obstacle is not None
     assert "spark://host:7077" in obstacle and "lmdb:///somewhere" in obstacle
@@ -370,7 +372,7 @@ def test_a_small_table_needs_no_spark(spark_store: SparkStore) -> None:
     assert isinstance(step_until(reorg, has_ended)[-1], Done)
 
 
-def test_tasks_cross_to_the_workers_unchanged() -> None:
+def test_tasks_survive_their_encoding() -> None:
     info = table_info(*LINES, table_id=209, primary="id", plain={"ik": "k"})
     order = TaskOrder(
         job_id=1,

@@ -1,5 +1,5 @@
-"""kill -9 of the driver: neither its JVM nor Python workers stay, and another driver finishes from
-the checkpoint."""
+"""kill -9 of the driver: neither its JVM nor Python workers remain, and another driver finishes
+from the checkpoint."""
 
 import json
 import os
@@ -57,7 +57,7 @@ def driver(spark_store: SparkStore) -> "subprocess.Popen[str]":  # type: ignore[
     process.wait()
 
 
-def test_nothing_of_a_killed_driver_stays_and_another_finishes(
+def test_no_process_of_a_killed_driver_stays_and_another_driver_finishes(
     driver: "subprocess.Popen[str]", spark_store: SparkStore
 ) -> None:
     assert driver.stdout

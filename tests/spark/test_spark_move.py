@@ -1,5 +1,5 @@
-"""Rows moved into other partitions by Spark's Python workers: the same rows and entries as by this
-process; a move that is left and taken up again; a row that belongs nowhere."""
+"""Spark's Python workers move rows to other partitions: rows and entries equal those of a move in
+this process. A stopped move continues, and a row without a partition ends it."""
 
 import time
 
@@ -40,7 +40,7 @@ def definitions(first: int, count: int, *bounds: str) -> tuple[PartitionDefiniti
 
 
 def make(store: Store, table_id: int, *bounds: str) -> tuple[Table, Reorg]:
-    """A loaded table of two partitions by HASH (id) that is to be cut in three by `bounds` of k."""
+    """A loaded table of two partitions by HASH (id) that is cut in three by `bounds` of k."""
     indexes = {"plain": {"ik": "k"}, "unique": {"iu": "u,id,k"}}
     info = table_info(*LINES, table_id=table_id, primary="id", **indexes)
     old, new = definitions(table_id + 1, OLD), definitions(table_id + 11, NEW, *bounds)
@@ -72,7 +72,7 @@ def reorg_of(world: SparkStore, table: Table, plan: Reorg, spark: bool) -> Phase
 
 
 def content(store: Store, table: Table, plan: Reorg) -> list[list[tuple[bytes, bytes]]]:
-    """Rows and entries of each new partition, without its id and without commit sequences."""
+    """Returns rows and entries of each new partition, without its id and commit sequences."""
     txn = store.begin()
     try:
         spans = [keys.table_span(each) for each in plan.phases[0].targets]
@@ -142,7 +142,7 @@ def test_new_global_indexes_are_filled_from_the_new_partitions(spark_store: Spar
 
 
 @pytest.mark.long
-def test_what_is_finished_is_not_done_again(spark_store: SparkStore) -> None:
+def test_finished_spans_are_not_repeated(spark_store: SparkStore) -> None:
     table, plan = make(spark_store.store, 501, "100", "200", "MAXVALUE")
     first = reorg_of(spark_store, table, plan, spark=False)
     while not first.spans_done:
@@ -158,7 +158,7 @@ def test_what_is_finished_is_not_done_again(spark_store: SparkStore) -> None:
     assert sum(map(len, content(spark_store.store, table, plan))) == 3 * ROWS
 
 
-def test_a_row_that_belongs_nowhere_ends_it(spark_store: SparkStore) -> None:
+def test_a_row_without_a_partition_ends_the_move(spark_store: SparkStore) -> None:
     table, plan = make(spark_store.store, 551, "100", "200", "300")
     failed = ended(reorg_of(spark_store, table, plan, spark=True))
     assert isinstance(failed, Failed)

@@ -1,5 +1,5 @@
-"""A column written anew by Spark's Python workers: the same rows as by this process, and a rewrite
-that is left and taken up again."""
+"""Spark's Python workers rewrite a column: rows equal those of a rewrite in this process, and a
+stopped rewrite continues."""
 
 import time
 
@@ -36,7 +36,7 @@ PARTS = 2
 
 
 def make(store: Store, table_id: int, most: int) -> tuple[Table, Reorg]:
-    """A loaded table whose column k, in two indexes, is to become a text of four characters."""
+    """A loaded table whose column k, in two indexes, becomes a text of four characters."""
     info = table_info(
         *LINES, table_id=table_id, primary="id", plain={"ik": "k"}, unique={"iu": "u"}
     )
@@ -46,7 +46,7 @@ def make(store: Store, table_id: int, most: int) -> tuple[Table, Reorg]:
 
 
 def changing(store: Store, info: TableInfo, former: int = 0) -> tuple[Table, Reorg]:
-    """Column k is to become a text, and the state is the one in which rows are written."""
+    """Column k becomes a text, in the state in which rows are written."""
     old = info.column("k")
     assert old is not None
     asked = Modification(
@@ -106,7 +106,7 @@ def test_spark_writes_what_this_process_writes(spark_store: SparkStore) -> None:
             assert check_index(store, there, index, "slow").faults == []
 
 
-def test_a_value_that_does_not_fit_ends_it(spark_store: SparkStore) -> None:
+def test_a_value_that_does_not_fit_ends_the_rewrite(spark_store: SparkStore) -> None:
     table, plan = make(spark_store.store, 303, 90000)
     assert isinstance(ended(reorg_of(spark_store, table, plan, inline=False)), Done)
     table, plan = make(spark_store.store, 304, 90000)
@@ -122,7 +122,7 @@ def test_a_value_that_does_not_fit_ends_it(spark_store: SparkStore) -> None:
     assert failed.error.message.startswith("Data truncated for column 'k', value is '")
 
 
-def test_what_is_finished_is_not_done_again(spark_store: SparkStore) -> None:
+def test_finished_spans_are_not_repeated(spark_store: SparkStore) -> None:
     table, plan = make(spark_store.store, 305, 9000)
     first = reorg_of(spark_store, table, plan, inline=True)
     while first.spans_done < 6:
@@ -160,7 +160,7 @@ def test_every_partition_is_written_by_the_executors(spark_store: SparkStore) ->
 
 
 def test_former_values_are_the_same_on_spark(spark_store: SparkStore) -> None:
-    """UNDO: a row's former text where it has one, else its present number as a text."""
+    """UNDO: a row's former text if it has one, else its current number as a text."""
     store = spark_store.store
     (here, plan), (there, _) = with_former(store, 321), with_former(store, 322)
     assert isinstance(ended(reorg_of(spark_store, here, plan, inline=True)), Done)

@@ -1,4 +1,4 @@
-"""Foreign keys and exchanges of large tables are judged by Spark's Python workers, asked by SQL."""
+"""Spark's Python workers check foreign keys and exchanges of large tables, submitted by SQL."""
 
 from collections.abc import Callable, Iterator
 
@@ -29,7 +29,7 @@ def world(spark_store: SparkStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 @pytest.fixture
 def tasks(spark_store: SparkStore) -> Callable[[], int]:
-    """How many tasks have been completed since."""
+    """Returns the number of tasks completed since."""
     tracker = spark_store.spark.session().sparkContext.statusTracker()
     before = set(tracker.getJobIdsForGroup(None))
 
@@ -59,7 +59,9 @@ def test_children_are_looked_up_in_their_parents(world: World, tasks: Callable[[
     assert (shown[3], shown[7], shown[11]) == ("add foreign key", ROWS, "synced")
 
 
-def test_both_sides_of_an_exchange_obey_each_other(world: World, tasks: Callable[[], int]) -> None:
+def test_tables_of_an_exchange_satisfy_each_others_checks(
+    world: World, tasks: Callable[[], int]
+) -> None:
     session = world.session()
     run(session, "SET GLOBAL tidb_enable_check_constraint = ON")
     run(session, "CREATE TABLE n (a int PRIMARY KEY, b int, CHECK (b < 5))")

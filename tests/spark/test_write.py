@@ -1,4 +1,4 @@
-"""DataFrames into tables: once, whole or not at all, by INSERT's rules."""
+"""DataFrames into tables: once, completely or not at all, with INSERT's rules."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +15,8 @@ from support.writers import left
 
 @pytest.fixture(scope="module")
 def world(spark_store: SparkStore) -> Iterator[World]:
-    # Writing looks for Python's sources in the thread's active session, which this makes it; a
-    # program that has built its session has one
+    # Writing looks up Python's sources in the thread's active session, which this line sets; in a
+    # program the session that it has built is active
     spark_store.spark.session().createDataFrame([(1,)], "a INT")
     with World(spark_store.store) as made:
         yield made
@@ -35,7 +35,7 @@ def save(store: SparkStore, frame: DataFrame, table: str, mode: str = "append", 
     writer.option("dbtable", f"goal.{table}").options(**options).save()
 
 
-def test_rows_are_appended_by_name_and_the_rest_has_its_default(spark_store, session):
+def test_rows_are_appended_by_column_name_and_other_columns_get_defaults(spark_store, session):
     run(
         session,
         "CREATE TABLE plain (id INT PRIMARY KEY AUTO_INCREMENT, a INT, b VARCHAR(9) DEFAULT 'd', "
@@ -50,7 +50,7 @@ def test_rows_are_appended_by_name_and_the_rest_has_its_default(spark_store, ses
     assert not left(spark_store)
 
 
-def test_every_type_comes_back_as_it_was_read(spark_store, session):
+def test_every_type_survives_a_write(spark_store, session):
     columns = (
         "id INT PRIMARY KEY, u BIGINT UNSIGNED, d DECIMAL(10,2), f DOUBLE, s VARCHAR(20), "
         "b VARBINARY(4), day DATE, at DATETIME(3), ts TIMESTAMP(6) NULL, t TIME, e ENUM('x','y'), "
@@ -71,7 +71,7 @@ def test_every_type_comes_back_as_it_was_read(spark_store, session):
     assert rows(session, "SELECT * FROM copied ORDER BY id") == wanted
 
 
-def test_a_taken_key_is_1062_and_nothing_is_written(spark_store, session):
+def test_a_duplicate_key_is_1062_and_nothing_is_written(spark_store, session):
     run(session, "CREATE TABLE taken (id INT PRIMARY KEY, a INT UNIQUE)")
     run(session, "INSERT INTO taken VALUES (77, 77)")
     frame = spark_store.spark.session().range(200).selectExpr("id + 100 id", "id a")
@@ -81,7 +81,7 @@ def test_a_taken_key_is_1062_and_nothing_is_written(spark_store, session):
     assert not left(spark_store)
 
 
-def test_what_cannot_be_written_is_said_before_any_task(spark_store, session):
+def test_columns_that_cannot_be_written_are_refused_before_any_task(spark_store, session):
     run(session, "CREATE TABLE strict (id INT PRIMARY KEY)")
     spark = spark_store.spark.session()
     for frame, options, said in (
@@ -97,8 +97,8 @@ def test_what_cannot_be_written_is_said_before_any_task(spark_store, session):
     assert not left(spark_store)
 
 
-def test_more_than_a_transaction_may_hold(spark_store, session):
-    """Refused whole; in parts where that is asked for; beside the table where it overwrites."""
+def test_a_write_above_the_transaction_size_limit(spark_store, session):
+    """An append is refused, or written in parts if requested; an overwrite fills a second table."""
     run(session, "CREATE TABLE large (id INT PRIMARY KEY, a VARCHAR(2000), KEY (a(9)))")
     frame = spark_store.spark.session().range(1200).selectExpr("id", "repeat('x', 2000) a")
     run(session, f"SET GLOBAL exuvia_txn_total_size_limit = {3 << 19}")
@@ -128,14 +128,12 @@ def test_overwrite_is_one_transaction(spark_store, session):
     assert rows(session, "SELECT * FROM whole ORDER BY id") == [[2, 7], [3, 8]]
 
 
-def test_a_task_that_fails_after_it_has_staged_is_done_again(
-    spark_store, session, tmp_path, monkeypatch
-):
+def test_a_task_that_fails_after_staging_is_repeated(spark_store, session, tmp_path, monkeypatch):
     run(session, "CREATE TABLE again (a INT)")
     mark = str(tmp_path / "failed")
 
     def fails_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Its last batch comes only in the second attempt: the others are staged by then."""
+        """Its last batch comes only in the second attempt, after the others were staged."""
         import os
 
         yield from batches

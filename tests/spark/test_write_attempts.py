@@ -1,4 +1,4 @@
-"""A writer of DataFrames by itself: attempts, loads that end, schema changes beside it."""
+"""A writer of DataFrames alone: attempts, loads that end, concurrent schema changes."""
 
 import secrets
 
@@ -12,7 +12,9 @@ from support.writers import batch, committing, here, left, session, world, write
 __all__ = ["committing", "here", "session", "world"]
 
 
-def test_of_two_attempts_the_named_one_counts_and_a_late_one_is_refused(here, committing, session):
+def test_only_the_attempt_named_by_spark_counts_and_a_late_one_is_refused(
+    here, committing, session
+):
     run(session, "CREATE TABLE twice (a INT)")
     writer = writer_of(here, "twice")
     lost, won = writer.write(batch(1, 2)), writer.write(batch(1, 2))
@@ -26,7 +28,7 @@ def test_of_two_attempts_the_named_one_counts_and_a_late_one_is_refused(here, co
     assert not left(here)
 
 
-def test_what_is_aborted_leaves_nothing(here, session):
+def test_an_aborted_write_leaves_nothing(here, session):
     run(session, "CREATE TABLE given_up (a INT)")
     writer = writer_of(here, "given_up")
     staged = writer.write(batch(*range(200)))
@@ -37,12 +39,12 @@ def test_what_is_aborted_leaves_nothing(here, session):
         writer.write(batch(3))
 
 
-def test_what_a_driver_left_that_died_is_removed_by_a_later_one(here, session, monkeypatch):
+def test_chunks_of_a_dead_driver_are_removed_by_a_later_one(here, session, monkeypatch):
     run(session, "CREATE TABLE died (a INT)")
     dead = writer_of(here, "died")
     dead.write(batch(1))
     writer_of(here, "died").abort([])
-    assert len(left(here)) == 2  # it may still be at work
+    assert len(left(here)) == 2  # the driver may still be at work
     monkeypatch.setattr(staging, "LOADS_KEPT_S", -60)
     writer = writer_of(here, "died")
     assert len(left(here)) == 1
@@ -60,7 +62,7 @@ def test_a_named_write_is_done_once(here, committing, session):
     assert not left(here)
 
 
-def test_a_named_write_is_one_of_its_table(here, committing, session):
+def test_the_name_of_a_write_belongs_to_its_table(here, committing, session):
     """Two tables written under one name are two writes."""
     name = secrets.token_hex(4)
     for table in ("first_named", "second_named"):
@@ -71,8 +73,8 @@ def test_a_named_write_is_one_of_its_table(here, committing, session):
         assert rows(session, f"SELECT COUNT(*) FROM {table}") == [[2]]
 
 
-def test_a_schema_change_beside_a_write(here, committing, world, session):
-    """Staged before it, inserted while its index is filled and its column is no one's yet."""
+def test_a_schema_change_during_a_write(here, committing, world, session):
+    """Rows staged before it are inserted while its index is filled and its column is not public."""
     run(session, "CREATE TABLE beside (id INT PRIMARY KEY AUTO_INCREMENT, a INT)")
     values = ", ".join(f"({n})" for n in range(5000))
     run(session, f"INSERT INTO beside (a) VALUES {values}")

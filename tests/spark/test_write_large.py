@@ -1,4 +1,4 @@
-"""Five million rows through Spark's writer, beside a node; drivers and nodes killed in the midst.
+"""Five million rows through Spark's writer, with a running node; drivers and nodes are killed.
 
 As a program it is a driver: `python test_write_large.py URL TABLE MODE ROWS LENGTH` writes ids and
 texts of about LENGTH under the table's name.
@@ -26,9 +26,9 @@ from support.spark import below
 
 MANY = 5_000_000
 MANY_S = 1800
-"""What a machine with other work on it may take: a bound of its own, longer than a test's."""
+"""Time limit on a machine with other work, longer than that of a test."""
 MOST_MIB = 512
-"""Of each of a driver's Python processes, beside its JVM of 1 GiB."""
+"""Memory limit of each of a driver's Python processes, in addition to its JVM of 1 GiB."""
 SOME, LENGTH = 100_000, 200
 ENOUGH_S = 300.0
 
@@ -45,7 +45,7 @@ def driver(url: str, table: str, mode: str, count: str, length: str) -> None:
 
 
 class Driver:
-    """One that runs, and the most memory that each of its processes had. Unit: MiB."""
+    """A running driver, and the peak memory of each of its processes. Unit: MiB."""
 
     def __init__(self, url: str, log: Path, *words: object) -> None:
         self.log = log
@@ -60,7 +60,7 @@ class Driver:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
-        """What is its own: pages of the store's file are the system's, and go when asked for."""
+        """Private memory only: pages of the store's file belong to the system's cache."""
         while True:
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(1)
@@ -79,7 +79,7 @@ class Driver:
         assert self.process.wait(within_s) == 0, self.log.read_text()[-3000:]
 
     def kill_when(self, moment: Callable[[], object]) -> None:
-        """kill -9 of it and of all that it has started."""
+        """Kills it and all processes that it has started (kill -9)."""
         until(
             lambda: moment() or self.process.poll() is not None,
             ENOUGH_S,
@@ -104,7 +104,7 @@ class Beside(NamedTuple):
     nodes: list[NodeProcess]
 
     def ask(self, *statements: str) -> list[tuple[Any, ...]]:
-        """The last one's rows."""
+        """Returns the rows of the last statement."""
         with self.nodes[-1].connect("d", autocommit=True) as client, client.cursor() as cursor:
             for each in statements:
                 cursor.execute(each)
@@ -115,12 +115,12 @@ class Beside(NamedTuple):
         self.nodes.append(NodeProcess(self.url, log).wait_ready())
 
     def count(self, kind: str) -> int:
-        """How many keys of that kind writers have in the store now."""
+        """Returns the number of keys of that kind that writers have in the store now."""
         with self.store.read() as txn:
             return sum(1 for _ in txn.scan(keys.span_of(keys.meta(kind))))
 
     def chunks(self) -> Counter[int]:
-        """How many of each load are not moved yet."""
+        """Returns the number of unmoved chunks of each load."""
         with self.store.read() as txn:
             found = txn.scan(keys.span_of(keys.meta("staged")))
             return Counter(keys.read_number(key[-24:-16]) for key, _ in found)
@@ -179,7 +179,7 @@ def test_five_million_rows(beside: Beside, many: Driver) -> None:
 
 
 def moves(beside: Beside) -> Callable[[], bool]:
-    """Whether some chunks of a load are moved by now and others are not."""
+    """Whether some chunks of a load are moved and others are not."""
     most: Counter[int] = Counter()
 
     def look() -> bool:
@@ -193,8 +193,8 @@ def moves(beside: Beside) -> Callable[[], bool]:
 
 @pytest.mark.long
 def test_an_append_whose_drivers_are_killed(beside: Beside) -> None:
-    """As it stages: nothing is seen. As it moves: whole parts are seen, each row once, and a driver
-    with the write's name brings the rest."""
+    """While staging, no row is visible. While moving, whole parts are visible, each row once, and a
+    driver with the write's name adds the rest."""
     beside.ask("SET GLOBAL exuvia_txn_total_size_limit = 8388608")
     with beside.writing("appended", "append", SOME, LENGTH) as first:
         first.kill_when(lambda: beside.count("staged") > 1)
@@ -214,8 +214,8 @@ def test_an_append_whose_drivers_are_killed(beside: Beside) -> None:
 
 @pytest.mark.long
 def test_an_overwrite_whose_driver_and_node_are_killed(beside: Beside) -> None:
-    """The old rows are seen until all the new ones are. Who comes with its name goes on with it; a
-    node that is killed meanwhile is not needed."""
+    """The old rows are visible until all the new ones are. A driver with the write's name continues
+    it, and does not need a node that is killed meanwhile."""
     beside.ask("SET GLOBAL exuvia_txn_total_size_limit = 8388608")
     beside.ask("INSERT INTO replaced VALUES (-1, 1, 'old'), (-2, 2, 'old')")
     old, before = [(2, 2, -2, -1)], beside.chunks()

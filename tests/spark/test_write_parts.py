@@ -1,4 +1,4 @@
-"""Writes larger than a transaction: in parts, or beside the table; what dead drivers leave."""
+"""Writes larger than a transaction: in parts, or into a second table; leftovers of dead drivers."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -28,13 +28,13 @@ def limited(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def large(first: int, count: int = 800) -> Iterator[pa.RecordBatch]:
-    """More than a transaction may hold, in some twenty chunks."""
+    """More rows than a transaction may have, in some twenty chunks."""
     ids = list(range(first, first + count))
     yield pa.RecordBatch.from_pydict({"a": ids, "t": ["x" * 2000] * count})
 
 
 def dies_after(monkeypatch: pytest.MonkeyPatch, chunks: int) -> None:
-    """The driver, so many chunks moved."""
+    """The driver, after some moved chunks."""
     moved = iter(range(chunks))
     honest = staging.insert_chunk
 
@@ -51,7 +51,7 @@ def killed(writer: TableWriter, messages: list[Any]) -> None:
         writer.commit(messages)
 
 
-def test_an_append_in_parts_and_why_not_at_once(here, committing, session):
+def test_an_append_in_parts_and_its_refusal_at_once(here, committing, session):
     run(session, "CREATE TABLE much (a INT PRIMARY KEY, t VARCHAR(2000), n INT DEFAULT 1, KEY (n))")
     writer = writer_of(here, "much", schema=SCHEMA)
     with pytest.raises(Refused, match="Transaction is too large") as caught:
@@ -66,7 +66,7 @@ def test_an_append_in_parts_and_why_not_at_once(here, committing, session):
     assert not left(here)
 
 
-def test_a_named_append_goes_on_where_its_driver_died(here, committing, session, monkeypatch):
+def test_a_named_append_continues_where_its_driver_died(here, committing, session, monkeypatch):
     run(session, "CREATE TABLE half (a INT, t VARCHAR(2000))")
     first = writer_of(here, "half", writeid="half", **IN_PARTS)
     lost, won = first.write(large(0)), first.write(large(0))
@@ -82,7 +82,7 @@ def test_a_named_append_goes_on_where_its_driver_died(here, committing, session,
     assert not left(here)
 
 
-def test_an_append_that_meets_a_key_says_how_far_it_came_and_can_go_on(here, committing, session):
+def test_an_append_with_a_duplicate_key_reports_progress_and_continues(here, committing, session):
     run(session, "CREATE TABLE met (a INT PRIMARY KEY, t VARCHAR(2000))")
     run(session, "INSERT INTO met VALUES (500, 'mine')")
     for name in ("", "met"):
@@ -113,7 +113,7 @@ TABLES = (
 
 
 @pytest.mark.parametrize("kind", range(len(TABLES)))
-def test_an_overwrite_is_seen_at_once(here, committing, session, world, monkeypatch, kind):
+def test_an_overwrite_becomes_visible_at_once(here, committing, session, world, monkeypatch, kind):
     run(session, TABLES[kind].format("old"))
     run(session, "ALTER TABLE old ADD COLUMN gone INT, ADD INDEX g (gone)")
     run(session, "ALTER TABLE old DROP COLUMN gone, ADD COLUMN later INT NOT NULL DEFAULT 8")
@@ -141,14 +141,14 @@ def test_an_overwrite_is_seen_at_once(here, committing, session, world, monkeypa
 
 
 def unnamed_tables(store: Here) -> list[bytes]:
-    """Definitions that nobody finds by a name."""
+    """Returns table definitions without a name."""
     with store.store.read() as txn:
         named = {raw for _, raw in txn.scan(keys.span_of(keys.meta("name")))}
         found = txn.scan(keys.span_of(keys.meta("table")))
         return [key for key, _ in found if key[-8:] not in named]
 
 
-def test_a_schema_change_meanwhile_ends_an_overwrite(here, committing, session, monkeypatch):
+def test_a_concurrent_schema_change_ends_an_overwrite(here, committing, session, monkeypatch):
     run(session, TABLES[0].format("moved"))
     run(session, "INSERT INTO moved (a) VALUES (1)")
     before = unnamed_tables(here)
@@ -174,7 +174,7 @@ def test_a_schema_change_meanwhile_ends_an_overwrite(here, committing, session, 
     assert rows(session, "SELECT COUNT(*) FROM moved") == [[800]]
 
 
-def test_what_an_overwrite_left_that_died_goes_as_a_dropped_table(
+def test_rows_of_a_dead_overwrite_are_deleted_like_a_dropped_table(
     here, committing, session, monkeypatch
 ):
     run(session, TABLES[1].format("left_over"))
@@ -196,7 +196,7 @@ def test_what_an_overwrite_left_that_died_goes_as_a_dropped_table(
 
 
 @pytest.mark.parametrize("at", ["moving", "submitted"])
-def test_a_named_overwrite_goes_on_where_its_driver_died(
+def test_a_named_overwrite_continues_where_its_driver_died(
     here, committing, session, monkeypatch, at
 ):
     run(session, TABLES[0].format("resumed"))
@@ -219,7 +219,7 @@ def test_a_named_overwrite_goes_on_where_its_driver_died(
     assert not left(here)
 
 
-def test_what_is_not_overwritten_beside_it(here, committing, session):
+def test_tables_that_refuse_a_large_overwrite(here, committing, session):
     run(session, "CREATE TABLE parent (a INT PRIMARY KEY)")
     run(
         session,
@@ -236,7 +236,7 @@ def test_what_is_not_overwritten_beside_it(here, committing, session):
         writer_of(here, "child", schema=SCHEMA, atomic="perhaps")
 
 
-def test_old_rows_that_are_too_many_are_no_obstacle(here, committing, session, world: World):
+def test_many_old_rows_do_not_prevent_an_overwrite(here, committing, session, world: World):
     run(session, TABLES[0].format("emptied"))
     writer = writer_of(here, "emptied", **IN_PARTS)
     writer.commit([writer.write(large(0))])

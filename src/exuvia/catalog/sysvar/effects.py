@@ -70,9 +70,9 @@ tests/node/test_ttl_jobs.py::test_it_ends_when_it_is_disabled_and_the_next_begin
 tests/node/test_ttl_jobs.py::test_nothing_begins_outside_the_window
     tidb_ttl_job_schedule_window_end_time tidb_ttl_job_schedule_window_start_time
 tests/pipeline/test_accidents.py::test_the_size_of_a_span_is_a_variable exuvia_ddl_reorg_span_rows
-tests/pipeline/test_throttle.py::test_an_aim_in_milliseconds_counts_instead_of_the_factor
+tests/pipeline/test_throttle.py::test_a_target_in_milliseconds_overrides_the_factor
     exuvia_ddl_p99_target_ms
-tests/pipeline/test_throttle.py::test_the_least_share_and_the_factor_are_variables
+tests/pipeline/test_throttle.py::test_the_minimum_share_and_the_factor_are_variables
     exuvia_ddl_min_share exuvia_ddl_p99_factor
 tests/sql/test_anomalies.py::test_a_unique_key_taken_meanwhile_is_1062_at_commit tidb_txn_mode
 tests/sql/test_any_day_of_a_month.py::test_of_new_rows sql_mode
