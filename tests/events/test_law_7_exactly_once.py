@@ -126,7 +126,7 @@ def test_ids_are_fixed_before_the_start():
     for number in (-1, 64):
         with pytest.raises(Broken, match="ids are 0 to 63"):
             news.notifier.register(number, "bad", handler)
-    with pytest.raises(Broken, match="wants the id of 'x'"):
+    with pytest.raises(Broken, match="has the id of 'x'"):
         news.notifier.register(0, "again", handler)
     news.step()
     with pytest.raises(Broken, match="after the notifier was started"):

@@ -314,7 +314,7 @@ def test_one_that_dies_behind_its_switch_is_taken_back(tmp_path: Path, postgres:
             assert seen != [len(each.acknowledged) for each in clients]
             late = NodeProcess(postgres, tmp_path / "late.log")
             assert late.process.wait(60) == 1
-            assert "given up" in late.log.read_text()
+            assert "was aborted" in late.log.read_text()
             ended = command("move", "--from", node.store, "--to", postgres)
             assert ended.returncode == 0, ended.stderr
             goes_on(clients)

@@ -89,8 +89,8 @@ def _is_filled(txn: Transaction) -> bool:
     format_version = keys.read_number(payload)
     if format_version == MOVING:
         if not txn.get(keys.FILLING):
-            raise Unavailable("a move into this store was given up: empty it, and move again")
-        raise StoreFilling("a move fills this store, and it serves once that has ended")
+            raise Unavailable("a move into this store was aborted: empty the store, and move again")
+        raise StoreFilling("a move fills this store; connect after the end of the move")
     require_here(txn)
     if format_version == RESTORING:
         raise Unavailable(NOT_WHOLE)

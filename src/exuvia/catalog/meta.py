@@ -560,7 +560,7 @@ def _claim(txn: Transaction, key: bytes, element_id: int) -> bool:
     if stored is None:
         txn.insert(key, keys.number(element_id))
     elif keys.read_number(stored) != element_id:
-        raise Broken(f"name at {key!r} stands for {keys.read_number(stored)}, not for {element_id}")
+        raise Broken(f"name at {key!r} belongs to {keys.read_number(stored)}, not to {element_id}")
     return stored is not None
 
 

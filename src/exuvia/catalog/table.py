@@ -113,7 +113,7 @@ def computations_named(name: str) -> Callable[[TableInfo], dict[int, Computation
 def _evaluator(name: str) -> tuple[Any, str]:
     module, _, function = name.partition(":")
     if not function:
-        raise Broken("a table with generated columns is read where no evaluator is wired")
+        raise Broken("a table with generated columns needs an evaluator, and none is configured")
     return import_module(module), function
 
 
@@ -294,7 +294,7 @@ def _position(table: TableInfo, column_id: int, name: str) -> int:
     for position, column in enumerate(table.cols):
         if column.id == column_id or (not column_id and name == column.name.L):
             return position
-    raise Broken(f"table {table.name.O} has an index on a column it has not")
+    raise Broken(f"table {table.name.O} has an index on an unknown column")
 
 
 MOST_DECODINGS = 64

@@ -441,7 +441,7 @@ def _completed(table: Table, row: Row, stored: Row | None) -> Row:
     missing = len(table.info.cols) - len(row)
     if not table.hidden_columns and table.virtual is None:
         if missing:
-            raise Broken(f"a row of {table.info.name.O} with {len(row)} values")
+            raise Broken(f"a row of table {table.info.name.O} has {len(row)} values")
         return row
     complete = [*row, *[None] * missing]
     for position, value, is_kept, of in table.hidden_columns:

@@ -160,12 +160,13 @@ def require_complete(txn: Transaction, table: TableInfo, view: View) -> Log:
         raise no_log(table)
     if not view.saw(log.since):
         raise ErrSnapshotTooOld.with_text(
-            f"the change log of table '{table.name.O}' was switched on later"
+            f"the change log of table '{table.name.O}' was switched on later; "
+            "read from a later time"
         )
     if not log.has(view):
         raise ErrSnapshotTooOld.with_text(
-            f"records of the change log of table '{table.name.O}' that are needed were removed "
-            f"({RETENTION}, {MOST_BYTES})"
+            f"records of the change log of table '{table.name.O}' were removed ({RETENTION}, "
+            f"{MOST_BYTES}); read from a later time"
         )
     return log
 

@@ -225,7 +225,10 @@ def skip(txn: Transaction, handler: int, place: tuple[int, int], by: str, at: in
     """Skip the event that the handler refuses. Raises 1105 for any other event."""
     trouble, event = troubles(txn).get(handler), get(txn, place)
     if trouble is None or trouble.place != place or event is None:
-        raise ErrUnknown(f"handler {handler} does not refuse an event of job {place[0]}")
+        raise ErrUnknown(
+            f"handler {handler} does not refuse an event of job {place[0]}; "
+            "see ADMIN SHOW DDL NOTIFIER"
+        )
     pass_over(txn, event, handler)
     skipped = Skipped(trouble=trouble, by=by, at=at)
     txn.put(keys.meta("skipped", handler, place[0], place[1] + 1), msgspec.json.encode(skipped))
@@ -294,11 +297,11 @@ class Notifier:
     def register(self, number: int, name: str, handler: Handler) -> None:
         """Register a handler under its permanent id, 0 to 63. Raises Broken."""
         if self._started:
-            raise Broken(f"handler '{name}' came after the notifier was started")
+            raise Broken(f"handler '{name}' was registered after the start of the notifier")
         if not 0 <= number < MOST_HANDLERS:
             raise Broken(f"handler '{name}' has the id {number}; ids are 0 to {MOST_HANDLERS - 1}")
         if number in self.handlers:
-            raise Broken(f"handler '{name}' wants the id of '{self.handlers[number].name}'")
+            raise Broken(f"handler '{name}' has the id of '{self.handlers[number].name}'")
         self.handlers[number] = _Registered(number, name, handler)
         self.mask |= 1 << number
 

@@ -201,13 +201,13 @@ class SchemaChange:
     def _table(self, *kinds: Kind) -> TableInfo:
         table = self._of(*kinds).table_info
         if table is None:
-            raise WrongKind(f"a change of kind '{self.kind.value}' came without its table")
+            raise WrongKind(f"a change of kind '{self.kind.value}' has no table")
         return table
 
     def _old_table(self, *kinds: Kind) -> TableInfo:
         table = self._of(*kinds).old_table_info
         if table is None:
-            raise WrongKind(f"a change of kind '{self.kind.value}' came without its old table")
+            raise WrongKind(f"a change of kind '{self.kind.value}' has no old table")
         return table
 
     # -- getters -----------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ class SchemaChange:
         """Columns that were added (ADD_COLUMN), changed (MODIFY_COLUMN), dropped (DROP_COLUMN) or
         restored with their values (UNDO_DROP_COLUMN)."""
         if kind not in _CHANGES_OF_COLUMNS:
-            raise WrongKind(f"'{kind.value}' is no change of columns")
+            raise WrongKind(f"'{kind.value}' is not a change of columns")
         return ChangedColumns(self._table(kind), self._stored.columns, self._stored.analyzed)
 
     def get_add_index(self) -> AddedIndexes:
@@ -243,7 +243,7 @@ class SchemaChange:
         truncation. `dropped` is where the latter were stored, in the same order. A table without
         partitions is one partition."""
         if kind not in _CHANGES_OF_PARTITIONS:
-            raise WrongKind(f"'{kind.value}' is no change of partitions")
+            raise WrongKind(f"'{kind.value}' is not a change of partitions")
         table, stored = self._table(kind), self._stored
         return ChangedPartitions(table, stored.added_partitions, stored.dropped_partitions)
 
@@ -258,7 +258,7 @@ class SchemaChange:
         (REMOVE_PARTITIONING), or whose rows moved to another physical id (CHANGE_PRIMARY_KEY)."""
         kinds = Kind.PARTITION_BY, Kind.REMOVE_PARTITIONING, Kind.CHANGE_PRIMARY_KEY
         if kind not in kinds:
-            raise WrongKind(f"'{kind.value}' is no repartitioning")
+            raise WrongKind(f"'{kind.value}' is not a repartitioning")
         table, stored = self._table(kind), self._stored
         added, dropped = stored.added_partitions, stored.dropped_partitions
         return Repartitioned(table, stored.old_table_id, added, dropped)
@@ -267,7 +267,7 @@ class SchemaChange:
         """The dropped database."""
         stored = self._of(Kind.DROP_SCHEMA)
         if stored.database_info is None:
-            raise WrongKind("a change of kind 'drop schema' came without its database")
+            raise WrongKind("a change of kind 'drop schema' has no database")
         return DroppedSchema(stored.database_info, stored.tables)
 
 

@@ -214,7 +214,7 @@ class Analyzer:
                 candidate for candidate in chosen if candidate.physical_id in order.partitions
             ]
             if len(chosen) < len(set(order.partitions)):
-                raise Gone(f"a partition of table {table.info.name.O} is gone")
+                raise Gone(f"a partition of table {table.info.name.O} was dropped")
         subject = subject_of(table, order.columns)
         numbers = self._begin(order, table, chosen, subject)
         try:
@@ -237,7 +237,7 @@ class Analyzer:
                 table = self._schemas.table_by_id(txn, table_id)
                 follows = not notifier.is_awaited(txn, notifier.STATS_META, table_id)
             if table is None:
-                raise Gone(f"table {table_id} is gone")
+                raise Gone(f"table {table_id} was dropped")
             if follows or self._clock.monotonic() >= deadline:
                 return table
             if stopped():
@@ -327,7 +327,7 @@ class Analyzer:
         """Merge the statistics of the present partitions into the table's. Raises Gone, Stopped."""
         ids = [part.physical_id for part in self._table(order.table_id, stopped).parts]
         if read.keys().isdisjoint(ids):
-            raise Gone(f"the partitions of table {table.info.name.O} are gone")
+            raise Gone(f"the partitions of table {table.info.name.O} were dropped")
         place = meta.whole_id(table)
         base = self._started(number, place)
         if read.keys() == set(ids):
@@ -367,7 +367,7 @@ class Analyzer:
 
         def write(txn: Transaction) -> list[int]:
             if meta.get_lock(txn, meta.whole_id(table)) is not None:
-                raise Gone(f"statistics of table {info.name.O} are locked")
+                raise Gone(f"statistics of table {info.name.O} are locked; see UNLOCK STATS")
             return analyze_jobs.begin(txn, rows)
 
         return self._commit(write)

@@ -90,7 +90,7 @@ def answering(
             raise ErrUnknown(str(gone)) from None
 
     def take_over(txn: Transaction) -> None:
-        reason = "the node that did it is no longer the owner of statistics"
+        reason = "the node that ran it is no longer the owner of statistics"
         fail_the_unfinished(txn, clock.wall_ns(), reason)
 
     return OwnerAnswering(store, campaign, ANALYZE, analyze, clock, take_over)

@@ -415,7 +415,7 @@ class _Group:
             return None
         joined, starts, lengths, _ = self._places(place[2])
         if size > RawRun.PADDING:
-            raise AssertionError("no more than the bytes behind the data")
+            raise AssertionError("no more than the padding after the data")
         first_bytes: Array = joined.cut(starts, size).view(np.uint8).reshape(-1, size)
         if int(lengths.min()) < size:
             first_bytes[np.arange(size) >= lengths[:, None]] = 0
