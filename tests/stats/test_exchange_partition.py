@@ -11,7 +11,7 @@ from exuvia.catalog.system_tables import TEST_ID
 from exuvia.events import schema_change
 from exuvia.events.schema_change import DroppedTable, Kind, Partition, SchemaChange
 from exuvia.stats import meta, records
-from exuvia.stats.ddl_handler import RETAINED_S, Following
+from exuvia.stats.ddl_handler import RETAINED_S, StatsMetaHandler
 from exuvia.stats.records import Statistics
 from support.stats_owners import Place
 
@@ -23,7 +23,7 @@ class Exchanged(Place):
 
     def __init__(self) -> None:
         super().__init__()
-        self.following = Following(self.clock)
+        self.following = StatsMetaHandler(self.clock)
         self.cut = self.table(CUT, (PLAIN,))
         self.plain = self.table(PLAIN, exuvia_physical=PART)
         for table_id in (PART, PLAIN):

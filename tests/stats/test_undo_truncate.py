@@ -10,7 +10,7 @@ import pytest
 from exuvia.events import schema_change
 from exuvia.events.schema_change import Kind, Partition
 from exuvia.stats import meta, records
-from exuvia.stats.ddl_handler import RETAINED_S, Following
+from exuvia.stats.ddl_handler import RETAINED_S, StatsMetaHandler
 from exuvia.stats.meta import Delta
 from exuvia.stats.records import Statistics
 from support.stats_owners import Place
@@ -23,7 +23,7 @@ class Truncated(Place):
 
     def __init__(self, is_retained: bool) -> None:
         super().__init__()
-        self.following = Following(self.clock)
+        self.following = StatsMetaHandler(self.clock)
         self.before = self.table(BEFORE)
         self.analyzed(BEFORE, 2000)
         txn = self.store.begin()

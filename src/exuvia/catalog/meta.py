@@ -120,14 +120,14 @@ def put(txn: Transaction, before: TableInfo | None, info: TableInfo) -> TableInf
     if named and not info.is_temporary:  # a temporary table is never a parent: keys go on waiting
         info = _adopting(txn, info, _home(txn, info))
     if before is None:
-        _come_back(txn, info)
+        _forget_dropped_keys(txn, info)
     else:  # a child is written before its parent
         links = (reference.link for reference in before.exuvia_referred)
         info = info.without_keys(
             frozenset(reference for reference in links if not child_of(txn, reference))
         )
     for reference in info.exuvia_referred:
-        _point(txn, keys.meta("fkparent", reference.link), info.id)
+        _put_id(txn, keys.meta("fkparent", reference.link), info.id)
     return info
 
 
@@ -163,13 +163,13 @@ def keys_of_successor(txn: Transaction, info: TableInfo) -> dict[int, TableInfo]
     return successors
 
 
-def _leave(txn: Transaction, info: TableInfo) -> None:
+def _record_dropped_keys(txn: Transaction, info: TableInfo) -> None:
     """Record the keys of a dropped child, which can be recovered."""
     if info.foreign_keys:
         txn.put(keys.meta("fkgone", info.id), msgspec.json.encode(info.foreign_keys))
 
 
-def _come_back(txn: Transaction, info: TableInfo) -> None:
+def _forget_dropped_keys(txn: Transaction, info: TableInfo) -> None:
     key = keys.meta("fkgone", info.id)
     if info.foreign_keys and txn.get(key) is not None:
         txn.delete(key)
@@ -221,7 +221,7 @@ def _put_child(txn: Transaction, former: Iterable[FkInfo], info: TableInfo) -> N
     former_links = {key.exuvia_link for key in former}
     present_links = {key.exuvia_link for key in info.foreign_keys}
     for key in info.foreign_keys:
-        _point(txn, keys.meta("fkchild", key.exuvia_link), info.id)
+        _put_id(txn, keys.meta("fkchild", key.exuvia_link), info.id)
         if key.exuvia_orphan and key.exuvia_link not in former_links:
             names = tuple(column.L for column in key.ref_cols)
             waits = Referred(key.exuvia_link, names=names)
@@ -274,7 +274,7 @@ def _adopted(info: TableInfo, waiting: Referred) -> Referred:
     return evolve(waiting, columns=ids if len(ids) == len(columns) else (), names=())
 
 
-def _point(txn: Transaction, key: bytes, table_id: int) -> None:
+def _put_id(txn: Transaction, key: bytes, table_id: int) -> None:
     payload = keys.number(table_id)
     if txn.get(key) != payload:
         txn.put(key, payload)
@@ -396,7 +396,7 @@ def put_table(txn: Transaction, info: TableInfo) -> None:
         raise Broken(f"table {info.name.O} has no id or no database")
     before = get_table(txn, info.id)
     if before is not None and find_table(txn, before.exuvia_db, before.name.L) == before.id:
-        let_name_go(txn, before, info)
+        release_name(txn, before, info)
     is_named = _claim(txn, keys.meta("name", info.exuvia_db, info.name.L), info.id)
     _note_checks(txn, before, info, is_named)
     # The first ids of a new table, or of a new epoch of ids
@@ -446,14 +446,14 @@ def _mark_change_log(txn: Transaction, before: TableInfo | None, info: TableInfo
             forget_change_log(txn, info.id)
     elif not was:
         txn.put(keys.meta("changelog", info.id), b"")
-    elif before is not None and _looks(before) != _looks(info):
+    elif before is not None and _visible_shape(before) != _visible_shape(info):
         txn.put(keys.meta("changelogshape", info.id), b"")
 
 
 _OF_KEYS = int(Flag.PRI_KEY | Flag.UNIQUE_KEY | Flag.MULTIPLE_KEY)
 
 
-def _looks(info: TableInfo) -> list[object]:
+def _visible_shape(info: TableInfo) -> list[object]:
     columns = [
         (c.id, c.name.L, evolve(c.type, Flag=c.type.Flag & ~_OF_KEYS), c.generated_expr_string)
         for c in info.public_columns
@@ -486,7 +486,7 @@ def counter_of(info: TableInfo) -> Literal["auto", "rowid"]:
     return "auto" if counts else "rowid"
 
 
-def let_name_go(txn: Transaction, before: TableInfo, after: TableInfo) -> None:
+def release_name(txn: Transaction, before: TableInfo, after: TableInfo) -> None:
     """Remove the name of a table that is about to be written under another one."""
     if _place(before) != _place(after):
         txn.delete(keys.meta("name", before.exuvia_db, before.name.L))
@@ -500,7 +500,7 @@ def drop_table(txn: Transaction, info: TableInfo) -> None:
     if find_table(txn, info.exuvia_db, info.name.L) == info.id:
         txn.delete(keys.meta("name", info.exuvia_db, info.name.L))
     orphan(txn, info)
-    _leave(txn, info)
+    _record_dropped_keys(txn, info)
     _forget_checks(txn, _check_keys(info))
     note_uses(txn, info, None)
     _mark_ttl(txn, info.id, was=info.exuvia_ttl is not None, info=None)

@@ -127,7 +127,7 @@ def name(text: str) -> Name:
     return Name(text, text.lower())
 
 
-def name_to_come(text: str) -> str:
+def final_name(text: str) -> str:
     """The final name of a hidden element: `i` for `_Idx$_i_0` and `_New$_i_0` (ddl/elements.py,
     ddl/actions/modify_column.py). Other names are returned unchanged."""
     match = re.fullmatch(r"_(?:Idx|New)\$_(.*)_0", text)

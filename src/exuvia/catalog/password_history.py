@@ -38,7 +38,9 @@ def rule_of(txn: Transaction, attributes: AccountAttributes) -> ReuseRule:
     )
 
 
-def barred(txn: Transaction, user: str, host: str, rule: ReuseRule, wall_ns: int) -> list[str]:
+def forbidden_passwords(
+    txn: Transaction, user: str, host: str, rule: ReuseRule, wall_ns: int
+) -> list[str]:
     """The stored forms of the passwords that must not be set again."""
     oldest = packed_moment(max(0, wall_ns - rule.days * DAY_S * 10**9))
     return [
@@ -53,7 +55,9 @@ def add(txn: Transaction, user: str, host: str, stored: str, rule: ReuseRule, wa
     table = _table(txn)
     if table is None:
         return
-    retained = barred(txn, user, host, ReuseRule(max(0, rule.history - 1), rule.days), wall_ns)
+    retained = forbidden_passwords(
+        txn, user, host, ReuseRule(max(0, rule.history - 1), rule.days), wall_ns
+    )
     rows = list(_newest(txn, user, host))
     for handle, row in rows[len(retained) :]:
         writer.delete(txn, table, handle, row)

@@ -79,7 +79,7 @@ from exuvia.catalog.codec import key_codec
 from exuvia.catalog.codec.row_codec import Row
 from exuvia.catalog.convert.type_change import applied
 from exuvia.catalog.convert.values import shown_bytes, to_bytes, to_text
-from exuvia.catalog.model import IndexInfo, SchemaState, name_to_come
+from exuvia.catalog.model import IndexInfo, SchemaState, final_name
 from exuvia.catalog.table import PART_BYTES, IndexForm, Table
 from exuvia.kv import keys
 from exuvia.kv.change_log import ChangedRow
@@ -110,7 +110,7 @@ def insert(txn: Transaction, table: Table, row: Row, handle: bytes | None = None
         _refuse_taken(txn, table, added, row, {handle})
         _refuse_copy(txn, table, row)
     _add_entries(txn, table, added, row, handle)
-    _clear_former_life(txn, table, row, handle)
+    _clear_former_tombstones(txn, table, row, handle)
     _write_row(txn, table, WriteKind.PUT, key, table.encoder.encode(row))
     if table.other is not None and table.other_adds:
         _put_copy(txn, table.other, row, handle)
@@ -142,7 +142,7 @@ def is_plain(table: Table) -> bool:
     )
 
 
-def refuse_met(
+def refuse_conflicts(
     txn: Transaction, table: Table, row: Row, handle: bytes | None, own: bytes | None
 ) -> None:
     """Raises Duplicate if another row conflicts with this one in that table; writes nothing.
@@ -233,13 +233,13 @@ def update(
     if moved == handle:
         _add_entries(txn, table, added, new_row, moved)
         _remove_entries(txn, removed, handle)
-        _clear_former_life(txn, table, new_row, moved, old_row)
+        _clear_former_tombstones(txn, table, new_row, moved, old_row)
     else:
         _refuse_taken(txn, table, added, new_row, {moved, handle})
         _write_row(txn, table, WriteKind.DELETE, table.row_prefix + handle, b"")
         _remove_entries(txn, removed, handle)
         _add_entries(txn, table, added, new_row, moved)
-        _clear_former_life(txn, table, new_row, moved)
+        _clear_former_tombstones(txn, table, new_row, moved)
     payload = table.encoder.encode(new_row)
     _write_row(txn, table, WriteKind.PUT, table.row_prefix + moved, payload)
     if table.other is not None:
@@ -284,7 +284,7 @@ def move(
         _write_row(txn, partition, WriteKind.DELETE, partition.row_prefix + handle, b"")
     _remove_entries(txn, old_entries, handle)
     _add_entries(txn, target, added, new_row, moved)
-    _clear_former_life(txn, target, new_row, moved)
+    _clear_former_tombstones(txn, target, new_row, moved)
     _write_row(txn, target, WriteKind.PUT, key, target.encoder.encode(new_row))
     if target.other is not None:
         _move_copy(txn, source, target, copy, old_row, new_row, moved)
@@ -302,10 +302,10 @@ def delete(txn: Transaction, table: Table, handle: bytes, old_row: Row) -> None:
         delete(txn, table.other, copy, old_row)
 
 
-def clear_former_life(txn: Transaction, table: Table, row: Row, handle: bytes) -> None:
+def clear_former_tombstones(txn: Transaction, table: Table, row: Row, handle: bytes) -> None:
     """Remove tombstones of an earlier row at the keys of a row that others will place."""
     fence(txn, table)
-    _clear_former_life(txn, table, _changed(table, _completed(table, row, None)), handle)
+    _clear_former_tombstones(txn, table, _changed(table, _completed(table, row, None)), handle)
 
 
 def _write_row(txn: Transaction, table: Table, kind: int, key: bytes, payload: bytes) -> None:
@@ -314,7 +314,7 @@ def _write_row(txn: Transaction, table: Table, kind: int, key: bytes, payload: b
     txn.write(kind, key, payload)
 
 
-def lay_former(txn: Transaction, changes: Iterable[tuple[Table, Iterable[ChangedRow]]]) -> None:
+def restore_former(txn: Transaction, changes: Iterable[tuple[Table, Iterable[ChangedRow]]]) -> None:
     """Restore former rows and their public entries, in a transaction for reading that never
     commits.
 
@@ -408,7 +408,7 @@ def _remove_entries(txn: Transaction, entries: list[Entry], handle: bytes) -> No
             txn.write(WriteKind.ENTOMB if form.duty.entombs else WriteKind.REMOVE, key, b"")
 
 
-def _clear_former_life(
+def _clear_former_tombstones(
     txn: Transaction, table: Table, row: Row, handle: bytes, before: Row | None = None
 ) -> None:
     """Remove tombstones of this handle at the keys of the row's future entries, as in the module's
@@ -678,7 +678,7 @@ def _shown_name(table: Table, index: IndexInfo) -> str:
     if other is not None and is_shown:
         return other.idx_name.O
     name = index.idx_name.O
-    return name if index.state == SchemaState.PUBLIC else name_to_come(name)
+    return name if index.state == SchemaState.PUBLIC else final_name(name)
 
 
 def _shown_handle(table: Table, row: Row) -> Iterator[object]:

@@ -347,7 +347,7 @@ def _edit_tables(
         if table_id not in after:
             meta.drop_table(txn, info)
         elif after[table_id] != info:
-            meta.let_name_go(txn, info, after[table_id])
+            meta.release_name(txn, info, after[table_id])
     for table_id, info in after.items():
         if info != before.get(table_id):
             txn.require(keys.meta("db", info.exuvia_db))

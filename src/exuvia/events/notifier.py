@@ -312,7 +312,7 @@ class Notifier:
             self._page = []
             return NO_OWNER_S
         try:
-            return self._go_on(now)
+            return self._advance(now)
         except Conflict:
             self._page = []
             return 0.0
@@ -320,7 +320,7 @@ class Notifier:
             self._campaign.deposed()
             return POLL_S
 
-    def _go_on(self, now: float) -> float:
+    def _advance(self, now: float) -> float:
         while self._at < len(self._page):
             event = self._page[self._at]
             if event.flag & self.mask == self.mask and event.flag != _GONE:

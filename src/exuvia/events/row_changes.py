@@ -227,7 +227,7 @@ class MomentReader:
             txn.open()
             table = _table(self._schemas, txn, self._table_id)
             require_complete(txn, table.info, self._moment)
-            self._take_back(txn, table)
+            self._remember_former(txn, table)
             part = table.part(physical_id) if table.is_partitioned else table
             keys_read, raws = next(txn.snapshot.chunks(span, self._most), ([], []))
             end = keys_read[-1] + b"\0" if len(keys_read) == self._most else span.end
@@ -250,7 +250,7 @@ class MomentReader:
         ]
         return events, None if end == span.end else Span(end, span.end)
 
-    def _take_back(self, txn: Transaction, table: Table) -> None:
+    def _remember_former(self, txn: Transaction, table: Table) -> None:
         """Remember the former values of rows that changed since the last call."""
         former_count = len(self._former)
         for part in _parts(table):

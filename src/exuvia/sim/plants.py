@@ -84,7 +84,7 @@ def former_life() -> Iterator[None]:
     def clear(*_: Any) -> None:
         pass
 
-    with _replaced(writer, "_clear_former_life", clear):
+    with _replaced(writer, "_clear_former_tombstones", clear):
         yield
 
 

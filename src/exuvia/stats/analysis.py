@@ -408,7 +408,7 @@ def _merge(
     weights = _weights(partition_stats)
     points = sorted((form.whole(_values(value, fields)), value) for value in weights)
     rows = sum(weights.values())
-    distinct, sketch = _different(partition_stats, fields)
+    distinct, sketch = _distinct_of(partition_stats, fields)
     share = max(1.0, rows / POINTS)
     keys: list[bytes] = []
     values: list[bytes] = []
@@ -450,7 +450,7 @@ def _sketch_bytes(distinct: Distinct) -> bytes:
     return np.append(distinct.smallest[:SKETCH_WORDS], _BY_WORDS).tobytes()
 
 
-def _different(partition_stats: list[Statistics], fields: list[FieldType]) -> tuple[int, bytes]:
+def _distinct_of(partition_stats: list[Statistics], fields: list[FieldType]) -> tuple[int, bytes]:
     """The number of distinct values of all partitions, and their sketch.
 
     If some partitions were analyzed by a version with another hash of texts, the larger of both

@@ -92,14 +92,14 @@ class AnalyzeSettings:
         summary = Summary(len(subject.looked_at), most, span, limit)
         if total <= inline_rows or self._spark is None or self._spark.obstacle() is not None:
             single_task = _task(order, subject, most, limit, span, 0)
-            self._here(single_task, summary, fields, stopped, tell)
+            self._read_locally(single_task, summary, fields, stopped, tell)
             return summary
         spans = cut(self._store, [span], SPAN_ROWS, total, self._spark.at_once)
         tasks = [_task(order, subject, most, limit, part, n) for n, part in enumerate(spans)]
-        self._there(self._spark, tasks, summary, fields, stopped, tell)
+        self._read_on_spark(self._spark, tasks, summary, fields, stopped, tell)
         return summary
 
-    def _here(
+    def _read_locally(
         self, single_task: Task, summary: Summary, fields: Fields, stopped: Stop, tell: Tell
     ) -> None:
         attempt = TaskAttempt(self._store, single_task, Fixed(), self._clock.monotonic)
@@ -114,7 +114,7 @@ class AnalyzeSettings:
             attempt.close()
         _merge(summary, fields, [single_task], [reached])
 
-    def _there(
+    def _read_on_spark(
         self,
         spark: Spark,
         tasks: list[Task],

@@ -57,7 +57,7 @@ _GONE = "statsgone"
 _NS = 1_000_000_000
 
 
-class Following:
+class StatsMetaHandler:
     """The notifier's handler "stats meta"."""
 
     def __init__(self, clock: Clock) -> None:

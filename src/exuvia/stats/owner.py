@@ -25,7 +25,7 @@ from exuvia.stats import analyze_jobs, queue
 from exuvia.stats.analyze import Analyzer
 from exuvia.stats.auto import Analyst, Runner, Spawn
 from exuvia.stats.cache import StatsCache
-from exuvia.stats.ddl_handler import Following
+from exuvia.stats.ddl_handler import StatsMetaHandler
 from exuvia.stats.queue import Queue
 
 
@@ -58,7 +58,7 @@ class Stats:
         self.shows = queue.answering(store, campaign, self.queue, clock)
         self.notifier = Notifier(store, campaign)
         for number, handler in (
-            (notifier.STATS_META, Following(clock)),
+            (notifier.STATS_META, StatsMetaHandler(clock)),
             (notifier.PRIORITY_QUEUE, self.queue.handle),
             (notifier.FEED, Feed(clock)),
         ):

@@ -268,7 +268,7 @@ class Moments(msgspec.Struct, frozen=True):
 PLAIN_MOMENTS = Moments()
 
 
-def is_converted_anew(old: FieldType, new: FieldType, moments: Moments) -> bool:
+def is_converted_differently(old: FieldType, new: FieldType, moments: Moments) -> bool:
     """Whether releases up to 0.4.0 convert it to other values, or refuse it."""
     numbers = (Family.INT, Family.UINT, Family.DECIMAL, Family.FLOAT)
     times = (Family.DATE, Family.DATETIME, Family.TIME)
@@ -412,7 +412,7 @@ def keyed_type(column: ColumnInfo, part: IndexColumn) -> FieldType:
     return (part.exuvia_using_changing_type and column.exuvia_changing_type) or column.type
 
 
-def is_keyed_anew(column: ColumnInfo) -> bool:
+def has_other_keys(column: ColumnInfo) -> bool:
     """Whether keys of the announced type differ from those of the present one."""
     coming = column.exuvia_changing_type
     if coming is None or LEFT in (column.change_state_info or {}):

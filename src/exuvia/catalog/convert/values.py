@@ -102,7 +102,7 @@ class Mode(NamedTuple):
         return self.zero_dates if self.zero_parts is None else self.zero_parts
 
 
-def zeros_taken(sql_mode: str) -> tuple[bool, bool | None]:
+def zero_date_modes(sql_mode: str) -> tuple[bool, bool | None]:
     """The `zero_dates` and `zero_parts` of Mode under a sql_mode."""
     dates, parts = "NO_ZERO_DATE" not in sql_mode, "NO_ZERO_IN_DATE" not in sql_mode
     return dates, None if parts == dates else parts

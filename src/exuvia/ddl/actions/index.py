@@ -39,7 +39,7 @@ from exuvia.base.mysql_errors import (
     ErrUnsupportedDDLOperation,
 )
 from exuvia.base.types import Flag
-from exuvia.catalog.convert.type_change import is_keyed_anew
+from exuvia.catalog.convert.type_change import has_other_keys
 from exuvia.catalog.model import (
     ColumnInfo,
     DatabaseInfo,
@@ -364,7 +364,7 @@ def part_of(table: TableInfo, part: IndexColumn) -> IndexColumn:
     if coming is not None:
         facts = {"name": coming.name, "offset": coming.offset, "exuvia_column": coming.id}
         return evolve(part, **facts)
-    keyed_anew = is_keyed_anew(column)
+    keyed_anew = has_other_keys(column)
     facts = {"offset": column.offset, "exuvia_column": column.id}
     return evolve(part, exuvia_using_changing_type=keyed_anew, **facts)
 

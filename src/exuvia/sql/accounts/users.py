@@ -328,7 +328,7 @@ def _put_with_password(
     name, wall_ns = account[:2], session.services.clock.wall_ns()
     rule = password_history.rule_of(txn, account.attributes)
     if account.stored:
-        for stored in password_history.barred(txn, *name, rule, wall_ns):
+        for stored in password_history.forbidden_passwords(txn, *name, rule, wall_ns):
             if stored == account.stored or (
                 password is not None and passwords.is_of(stored, password)
             ):

@@ -47,11 +47,11 @@ from exuvia.catalog.convert.type_change import (
     LENIENT,
     ChangeKind,
     Moments,
-    is_converted_anew,
+    is_converted_differently,
     is_string,
     kind_of,
 )
-from exuvia.catalog.convert.values import zeros_taken
+from exuvia.catalog.convert.values import zero_date_modes
 from exuvia.catalog.model import (
     ColumnInfo,
     KeyAlgorithm,
@@ -435,7 +435,7 @@ def _computed_only(at: AlterContext, found: Modification) -> Modification:
 def _moments_of(at: AlterContext) -> Moments:
     """How the session that asks would convert dates and times."""
     sql_mode = at.reader.variable("sql_mode").upper()
-    zero_dates, zero_parts = zeros_taken(sql_mode)
+    zero_dates, zero_parts = zero_date_modes(sql_mode)
     return Moments(
         zone=at.reader.variable("time_zone"),
         today=at.reader.context.now >> 37,
@@ -447,7 +447,7 @@ def _moments_of(at: AlterContext) -> Moments:
 
 def check_older_members(at: AlterContext, found: Modification) -> None:
     """Raises 8200 while a node of an older release would convert the values otherwise."""
-    if not is_converted_anew(found.old_type, found.column.type, found.moments):
+    if not is_converted_differently(found.old_type, found.column.type, found.moments):
         return
     if older := [each.title for each in before_0_5(at.txn)]:
         change = f"{type_text(found.old_type)} to {type_text(found.column.type)}"

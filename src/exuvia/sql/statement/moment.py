@@ -118,7 +118,7 @@ class MomentContext(Context):
             places = part.log_prefix, part.row_prefix
             changes.append((part, change_log.rows_changed(self.txn.snapshot, *places, view)))
             self.session.check_interrupt()
-        writer.lay_former(self.txn, changes)
+        writer.restore_former(self.txn, changes)
 
 
 def too_old(context: Context) -> Refused:

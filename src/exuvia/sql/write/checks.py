@@ -13,7 +13,7 @@ from typing import NamedTuple
 from exuvia.base.mysql_errors import ErrCheckConstraintViolated, ErrRowDoesNotMatchPartition
 from exuvia.base.types import Value
 from exuvia.catalog import writer
-from exuvia.catalog.model import ConstraintInfo, SchemaState, TableInfo, evolve, name_to_come
+from exuvia.catalog.model import ConstraintInfo, SchemaState, TableInfo, evolve, final_name
 from exuvia.catalog.rules import coming_checks, coming_columns
 from exuvia.catalog.table import Table
 from exuvia.sql.bind.bind import bind_condition
@@ -46,7 +46,7 @@ def row_check(info: ConstraintInfo, scope: Scope) -> RowCheck:
         return truth(call(row, env), kind) is False
 
     name = info.constraint_name.O
-    name = name if info.state == SchemaState.PUBLIC else name_to_come(name)
+    name = name if info.state == SchemaState.PUBLIC else final_name(name)
     return RowCheck(name, tuple(sorted(columns_of(bound))), breaks, bound)
 
 

@@ -47,7 +47,7 @@ from exuvia.catalog import decimals, meta
 from exuvia.catalog.codec import key_batch, key_codec
 from exuvia.catalog.columns import Array, Columns, Vector, array_of, arrow_type_of, vector_of
 from exuvia.catalog.membership import outsiders
-from exuvia.catalog.model import ColumnInfo, ConstraintInfo, FkInfo, IndexInfo, name_to_come
+from exuvia.catalog.model import ColumnInfo, ConstraintInfo, FkInfo, IndexInfo, final_name
 from exuvia.catalog.rules import coming_columns
 from exuvia.catalog.table import Table
 from exuvia.kv.packet import is_live
@@ -245,7 +245,7 @@ class _Rule:
 class CheckRule(_Rule):
     def __init__(self, table: Table, info: ConstraintInfo) -> None:
         self._check = row_check(info, scope_of(table.info.cols))
-        self._name = name_to_come(info.constraint_name.O)
+        self._name = final_name(info.constraint_name.O)
         self._width = len(table.info.cols)
         self._vector = VectorCheck(self._check.bound, table.info.cols)
         super().__init__(table, self._check.reads)

@@ -97,7 +97,7 @@ class Twins:
         `own`: of a row that is changed. Raises 1526, 1062."""
         if part.physical_id in self._guarded:
             try:
-                writer.refuse_met(self._txn, self._twin_part(row), row, handle, own)
+                writer.refuse_conflicts(self._txn, self._twin_part(row), row, handle, own)
             except Duplicate as met:
                 raise ErrDupEntry.with_text(met.message + COMES_BACK) from None
         elif self._adds and part.physical_id in self._moving:
@@ -119,7 +119,7 @@ class Twins:
         if place != NOWHERE:
             twin = self._table.part(self._ids[place])
             if twin.forms_not_added:
-                writer.clear_former_life(self._txn, twin, row, handle)
+                writer.clear_former_tombstones(self._txn, twin, row, handle)
 
     def remove(self, part: Table, handle: bytes, row: Row) -> None:
         for twin in self.leaving(part, handle, row):
