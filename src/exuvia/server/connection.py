@@ -874,7 +874,8 @@ class Connection(asyncio.Protocol):
 
     def _finish(self, chunk: bytearray | Packed | None) -> None:
         self._busy = False
-        self._forget_bytes()
+        if self._running_bytes:
+            self._forget_bytes()
         with self._turn:
             self.task = None
         if self._gone:

@@ -548,14 +548,13 @@ class Incoming:
     def take(self) -> tuple[int, bytes | Payload] | None:
         """The next payload that is whole, after the sequence of its last packet. Raises 1153,
         1835."""
-        self._gather()
+        header = self._gather()
         if self._size:
             if self._missing or self._goes_on:
                 return None
             sequence = (self._expected or 0) - 1 & 255
             self._expected = self._expected if self.follows else None
             return sequence, self._whole()
-        header = self._header()
         if header is None:
             return None
         length, sequence = header
@@ -565,29 +564,25 @@ class Incoming:
         self._expected = sequence + 1 & 255 if self.follows else None
         return sequence, self._cut(start, start + length)
 
-    def _header(self) -> tuple[int, int] | None:
-        """Length and sequence of the next packet. Raises 1153, 1835."""
-        if self._at + 4 > len(self._buffer):
-            return None
-        header = _HEADER.unpack_from(self._buffer, self._at)[0]
-        length, sequence = header & CONTINUED, header >> 24
-        if sequence != (self._expected or 0):
-            raise ErrMalformedPacket()
-        if self._size + length > self.most_bytes:
-            raise ErrNetPacketTooLarge()
-        return length, sequence
-
-    def _gather(self) -> None:
-        """Take what has come of a large payload."""
+    def _gather(self) -> tuple[int, int] | None:
+        """Take what has come of a large payload. Returns length and sequence of the next packet if
+        a small payload begins with it. Raises 1153, 1835."""
         while True:
             if self._missing:
                 self._collect()
             if self._missing or (self._size and not self._goes_on):
-                return
-            header = self._header()
-            if header is None or (header[0] < LARGE_PAYLOAD and not self._size):
-                return
-            self._begin(*header)
+                return None
+            if self._at + 4 > len(self._buffer):
+                return None
+            header = _HEADER.unpack_from(self._buffer, self._at)[0]
+            length, sequence = header & CONTINUED, header >> 24
+            if sequence != (self._expected or 0):
+                raise ErrMalformedPacket()
+            if self._size + length > self.most_bytes:
+                raise ErrNetPacketTooLarge()
+            if length < LARGE_PAYLOAD and not self._size:
+                return length, sequence
+            self._begin(length, sequence)
 
     def _cut(self, start: int, end: int) -> bytes:
         """Take these bytes of the buffer; what lies before them has been taken."""

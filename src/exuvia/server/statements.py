@@ -278,15 +278,13 @@ class Statements:
                 Course.POOL, "query", text, lambda out: self._long(out, text, is_text)
             )
         text = self._decode(payload.rstrip(b"\0"))
-        if self._has_several(text):
+        if not _is_one(text) and self._has_several(text):
             return CommandTask(Course.POOL, "query", text, lambda out: self._many(out, text))
         course = self.session.course(text)
         return CommandTask(course, "query", text, lambda out: self._one(out, text))
 
     def _has_several(self, text: str) -> bool:
         """Whether the text has several statements. Raises 1064 if the client may send only one."""
-        if _is_one(text):
-            return False
         pieces = _pieces(text, self.session.settings.plain_quotes)
         next(pieces, None)
         second = next(pieces, None)
@@ -363,9 +361,11 @@ class Statements:
     def _decode(self, payload: bytes) -> str:
         """The text. Bytes that are none may stand in string literals (drivers and mysqldump write
         BLOBs so), as lone surrogates; anywhere else they are 1300."""
-        text, is_text = self._read(payload)
-        if not is_text:
-            self._require_text(text)
+        try:
+            return payload.decode(self._codec)
+        except UnicodeDecodeError:
+            text = payload.decode(self._codec, "surrogateescape")
+        self._require_text(text)
         return text
 
     def _read(self, payload: bytes | LongText) -> LongText:

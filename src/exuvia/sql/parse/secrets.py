@@ -28,7 +28,7 @@ from exuvia.sql.parse.tokens import LONG_TEXT, QUOTED, lexemes, open_comments, t
 _COLUMN = "authentication_string"  # of mysql.user
 _NAMES = ("passw", "pwd", "secret", _COLUMN)
 _CALLS = ("aes_encrypt", "aes_decrypt", "des_encrypt", "des_decrypt")
-_MARKS = (*_NAMES, *_CALLS, "identified", "://")
+_MARKS = (*_NAMES, "es_encrypt", "es_decrypt", "identified", "://")
 _OF_ACCOUNTS = re.compile(r"\b(?:create|alter)\b.{1,200}?\buser\b", re.DOTALL)
 _WINDOW = 1 << 16
 _OVERLAP = max(map(len, _MARKS))

@@ -115,10 +115,10 @@ def _statements(opened: str, tokens: list[Token]) -> list[Statement]:
         _check_zeros(opened, tokens)
     statements = []
     is_long = current().is_long
-    for each in _pieces(tokens):
+    for words in _pieces(tokens):
         if is_long:
-            claim_tree(each)
-        statements.append(_statement(opened, each))
+            claim_tree(words)
+        statements.append(_statement(opened, words))
     if not statements:
         raise ErrEmptyQuery()
     if (len(opened) > WINDOW or _AS_OF.search(opened)) and has_as_of(tokens):

@@ -507,15 +507,15 @@ def _is(tokens: Sequence[Token], place: int, kind: TokenType) -> bool:
 
 # -- tokens ----------------------------------------------------------------------------------------
 
-MOST_WORDS = 8_000_000  # of a text, whatever memory it may take
+MOST_WORDS = 8_000_000  # in a text, even without a quota
 MOST_TOKENS = 500_000  # of what sqlglot reads at once: some 400 MB of memory
 MOST_COMPILED = 1_000  # of these by its compiled parser: it holds the interpreter's lock (2 ms)
 MOST_COMPILED_AGAIN = 600  # ... where it is called again and again: for parts of a long text
 MOST_NESTED = 50_000  # ... where parentheses are too deep for the other
 NESTING_LIMIT = 400
 TOKEN_BYTES = 136  # with its text and its place in a list: 104 where the text is one character
-TREE_BYTES = 256  # of what is read from a token: 245 in rows of VALUES, 260 in a list of IN
-STATEMENT_BYTES = 700  # of a statement, apart from its tokens
+TREE_BYTES = 256  # per token of a tree: 245 in rows of VALUES, 260 in a list of IN
+STATEMENT_BYTES = 700  # per statement, apart from its tokens
 SHORT_CHAIN = 8  # of one connective: stays as it was written
 VERSION_NUMBER = 80099  # executable comments up to this MySQL version are opened
 FEATURES = {
@@ -761,7 +761,7 @@ _EMPTY, _FEW_EMPTY = "; \n\t\r", 16
 
 
 def _squeezed(text: str, start: int, end: int) -> str:
-    """A piece of a text. One of many empty statements has only the first semicolon."""
+    """A piece of a text. A piece of empty statements has only the first semicolon."""
     piece = text[start:end]
     if piece.strip(_EMPTY) or piece.count(";") <= _FEW_EMPTY:
         return piece
@@ -864,11 +864,11 @@ def _too_long(words: int) -> Refused:
 
 
 def claim_tree(tokens: list[Token]) -> None:
-    """Claims what is read from the tokens of one statement, for as long as it runs. Raises 8175.
+    """Claims the memory of the tree of a statement until it ends. Raises 8175.
 
-    Queries refer to their tokens, which name their columns."""
-    each = TREE_BYTES if word_of(tokens[0]) in _LISTS_ROWS else TREE_BYTES + TOKEN_BYTES
-    current().memory.keep(STATEMENT_BYTES + each * len(tokens))
+    Queries keep their tokens, which name their columns."""
+    token_bytes = TREE_BYTES if word_of(tokens[0]) in _LISTS_ROWS else TREE_BYTES + TOKEN_BYTES
+    current().memory.keep(STATEMENT_BYTES + token_bytes * len(tokens))
 
 
 _LISTS_ROWS = frozenset(("INSERT", "REPLACE"))

@@ -171,27 +171,35 @@ class Session:
         grammar, written = self.settings.grammar, text
         if grammar is not None:
             text = grammar.canonical(text)
-        long = self._long(text) if len(text) > LONG_TEXT else _UNLIMITED
-        with self._turn, running(self._interruption), long:
+        with self._turn, running(self._interruption):
             try:
-                self._begin_statement(text)
-                self.statement = written
-                if parameters is not None:
-                    return self._run_prepared(parsed(text, self.database), parameters)
-                wanted = wanted_by(text)
-                if not wanted:
-                    limited = self.settings.max_execution_s
-                    return self._run_limited(text) if limited else self._run_text(text)
-                found = hinted(self.settings, wanted, lambda: self._run_limited(text))
-                return self._answer(found) if isinstance(found, Result) else found
+                if len(text) <= LONG_TEXT:
+                    return self._execute(text, written, parameters)
+                with self._long():
+                    return self._execute(text, written, parameters)
             except Refused as error:
                 raise self._note(error) from error.__cause__
             except RecursionError:
                 raise self._note(ErrStackOverrunNeedMore()) from None
 
+    def _execute(
+        self, text: str, written: str, parameters: Sequence[Value] | None
+    ) -> Result | list[Result]:
+        """As `execute`. `written`: the text before sql_mode was applied."""
+        self._begin_statement(text)
+        self.statement = written
+        if parameters is not None:
+            return self._run_prepared(parsed(text, self.database), parameters)
+        wanted = wanted_by(text)
+        if not wanted:
+            limited = self.settings.max_execution_s
+            return self._run_limited(text) if limited else self._run_text(text)
+        found = hinted(self.settings, wanted, lambda: self._run_limited(text))
+        return self._answer(found) if isinstance(found, Result) else found
+
     def prepare(self, text: str) -> Prepared:
         """Parse a statement with `?`; tells how many, and the columns it will answer with."""
-        long = self._long(text) if len(text) > LONG_TEXT else _UNLIMITED
+        long = self._long() if len(text) > LONG_TEXT else _UNLIMITED
         with self._turn, running(self._interruption), long:
             try:
                 self._begin_statement(text)
@@ -212,7 +220,7 @@ class Session:
                 raise self._note(ErrStackOverrunNeedMore()) from None
 
     @contextmanager
-    def _long(self, text: str) -> Iterator[None]:
+    def _long(self) -> Iterator[None]:
         """A long text is read when it is its turn, and not kept by a session that is idle."""
         try:
             with taking_turns():
