@@ -43,6 +43,7 @@ class Shape:
     primary: tuple[tuple[str, ...], str] | None
     checks: dict[str, tuple[str, str]] = field(default_factory=dict)
     options: str = ""
+    partitions: str = ""
     name: str = "t"
 
     def created(self, name: str) -> str:
@@ -57,7 +58,7 @@ class Shape:
             lines.append(f"{kind} {index} ({', '.join(texts)}) {more}")
         for check, (key, text) in self.checks.items():
             lines.append(f"CONSTRAINT {check} CHECK ({named[key]} {text})")
-        return f"CREATE TABLE {name} ({', '.join(lines)}) {self.options}"
+        return f"CREATE TABLE {name} ({', '.join(lines)}) {self.options} {self.partitions}"
 
     def place(self, key: str) -> int:
         """Where the column is."""
@@ -77,7 +78,7 @@ class Shape:
                 del self.indexes[name]
 
 
-def base(primary: tuple[tuple[str, ...], str] | None) -> Shape:
+def base(primary: tuple[tuple[str, ...], str] | None, partitions: str) -> Shape:
     return Shape(
         [
             Column("id", "id", "INT NOT NULL", lambda n: n),
@@ -90,9 +91,10 @@ def base(primary: tuple[tuple[str, ...], str] | None) -> Shape:
         {
             "ka": ("KEY", (("a", 0),), ""),
             "kd": ("KEY", (("d", 0), ("a", 0)), ""),
-            "uc": ("UNIQUE KEY", (("c", 0),), ""),
+            "uc": ("UNIQUE KEY", (("c", 0), ("id", 0)), ""),
         },
         primary,
+        partitions=partitions,
     )
 
 
@@ -146,7 +148,7 @@ G = Column("g", "g", "INT AS ({a} + 2) STORED", lambda n: n % 2 + 2)
 CLAUSES: dict[str, Edit] = {
     "ADD INDEX kb ({b})": index("kb", "KEY", ("b", 0)),
     "ADD INDEX kca ({c}(3), a)": index("kca", "KEY", ("c", 3), ("a", 0)),
-    "ADD UNIQUE ub ({b}, a)": index("ub", "UNIQUE KEY", ("b", 0), ("a", 0)),
+    "ADD UNIQUE ub ({b}, id)": index("ub", "UNIQUE KEY", ("b", 0), ("id", 0)),
     "ADD COLUMN n INT NOT NULL DEFAULT 7": new_column(None, N),
     "ADD COLUMN f VARCHAR(5) DEFAULT 'x' FIRST": new_column("", F),
     "ADD COLUMN m INT DEFAULT 3 AFTER a, ADD INDEX km (m, {b})": both(
@@ -194,7 +196,15 @@ KEYS: dict[str, tuple[tuple[tuple[str, ...], str] | None, str, Edit]] = {
         "DROP PRIMARY KEY, ADD PRIMARY KEY (id) NONCLUSTERED",
         key(("id",), "NONCLUSTERED"),
     ),
+    "another, of partitions": (
+        ID,
+        "DROP PRIMARY KEY, ADD PRIMARY KEY ({b}, id)",
+        key(("b", "id")),
+    ),
+    "none, of partitions": (ID, "DROP PRIMARY KEY", key(None)),
 }
+PARTITIONED = {"another, of partitions", "none, of partitions"}
+PARTITIONS = "PARTITION BY HASH (id) PARTITIONS 3"
 
 
 # -- one statement ---------------------------------------------------------------------------------
@@ -217,7 +227,7 @@ REFUSED: dict[frozenset[str], set[int]] = {
     frozenset({"ADD INDEX kca ({c}(3), a)", "ALTER c SET DEFAULT 'other'"}): {8200},
     frozenset({"RENAME COLUMN c TO c2", "ALTER c SET DEFAULT 'other'"}): {8200},
     frozenset({"ADD INDEX kb ({b})", DEFAULT_OF_B}): {8200},
-    frozenset({"ADD UNIQUE ub ({b}, a)", DEFAULT_OF_B}): {8200},
+    frozenset({"ADD UNIQUE ub ({b}, id)", DEFAULT_OF_B}): {8200},
     frozenset({"ADD COLUMN m INT DEFAULT 3 AFTER a, ADD INDEX km (m, {b})", DEFAULT_OF_B}): {8200},
     frozenset({"RENAME COLUMN b TO b2", DEFAULT_OF_B}): {8200},
     frozenset({"MODIFY b DECIMAL(9,0) NOT NULL", DEFAULT_OF_B}): {8200},
@@ -236,7 +246,8 @@ def ends(clauses: tuple[str, ...]) -> set[int]:
 def altered(session, which: str, clauses: tuple[str, ...]) -> None:
     """Alters a table and compares it. If the statement is refused the table must be as it was."""
     primary, text, edit = KEYS[which]
-    before, shape = base(primary), base(primary)
+    partitions = PARTITIONS if which in PARTITIONED else ""
+    before, shape = base(primary, partitions), base(primary, partitions)
     run(session, "DROP TABLE IF EXISTS t, moved")
     run(session, before.created("t"))
     values = (tuple(each.value(n) for each in before.columns) for n in range(1, ROWS + 1))
@@ -292,7 +303,7 @@ def test_two_clauses(as_mysql, part):
 
 
 def test_every_pair_is_there():
-    assert len(CLAUSES) == 24 and len(KEYS) == 5
+    assert len(CLAUSES) == 24 and len(KEYS) == 7
     pairs = [pair for pair in combinations(CLAUSES, 2) if ends(pair) == {0}]
     assert len(pairs) == 241
 

@@ -1010,8 +1010,10 @@ MOVED_BEHIND = "several, moved rows and indexes filled at once"
 MOVED_TO_FILLED = "several, moved rows and a column of the new key"
 MOVED_FROM_FILLED = "several, moved rows and the column of the key"
 MOVED_REPLACED = "several, moved rows and a replaced index"
+MOVED_IN_PARTITIONS = "several, moved rows of partitions and what is filled before"
 WITH_MOVED_ROWS = {
     MOVED_REPLACED,
+    MOVED_IN_PARTITIONS,
     MOVED,
     MOVED_TOO,
     MOVED_TO_NUMBERS,
@@ -1115,6 +1117,16 @@ SEVERAL: dict[str, Several] = {
         ),
         3 + 3 + 1,
         3 + 3 + 1 + 2 + 3,
+    ),
+    MOVED_IN_PARTITIONS: Several(
+        _t(IA, index("ub", "b", "id", unique=True), ITS_ID, partition=hashed(2)),
+        _together(
+            _double_b,
+            _part(requests.add_index, index("iab", "a", "b")),
+            _part(requests.change_primary_key, WIDER, True),
+        ),
+        3 + 3 + 3 + 1,
+        3 + 3 + 3 + 1 + 2 + 2,
     ),
     MOVED_TO_FILLED: Several(
         _t(IA, UB, ITS_ID),

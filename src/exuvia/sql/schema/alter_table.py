@@ -267,11 +267,11 @@ def _jobs(altering: AlterContext, specs: Sequence[Spec]) -> list[Job]:
 def _check_beside_moved_rows(table: TableInfo, jobs: Sequence[Job]) -> None:
     """Check the clauses next to a change that moves rows to other handles. Raises 8200.
 
-    Clauses that might fail are filled before the move, in tables without partitions. The others run
-    after it, so only an index may take the name of a dropped one."""
+    Clauses that might fail are filled before the move, in tables without global indexes. The others
+    run after it, so only an index may take the name of a dropped one."""
     moving = next((job for job in jobs if kind_of(job).moves_rows), None)
     others = [job for job in jobs if job is not moving and action_of(job).undo is not None]
-    fit = table.partition is None and all(kind_of(job).fills for job in others)
+    fit = not _has_global(table, others) and all(kind_of(job).fills for job in others)
     if moving is not None:
         keyed = columns_of_key(moving)
         fit = fit and not any(_keys_otherwise(job, keyed) for job in others)
@@ -280,6 +280,13 @@ def _check_beside_moved_rows(table: TableInfo, jobs: Sequence[Job]) -> None:
             others, fit = list(jobs), False
     if moving is not None and others and not fit:
         raise ErrUnsupportedDDLOperation(f"multi schema change for {moving.action_text}")
+
+
+def _has_global(table: TableInfo, jobs: Sequence[Job]) -> bool:
+    """Whether there is a global index, or one is added: each set of rows has its own."""
+    adding = [job for job in jobs if kind_of(job).judged == Judged.INDEXES]
+    added = (index for job in adding for index in indexes_of(job))
+    return bool(table.global_indexes) or any(index.is_global for index in added)
 
 
 def _keys_otherwise(job: Job, keyed: frozenset[str]) -> bool:
