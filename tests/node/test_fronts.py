@@ -232,9 +232,9 @@ def test_a_front_leaves_a_client_to_one_that_has_fewer() -> None:
     assert one.total == 2
     third = Place(counts, 2)
     assert one.has_more and not third.has_more
-    counts.left(2)
+    counts.remove(2)
     assert not one.has_more
-    counts.left(1)
+    counts.remove(1)
     assert one.total == 1
 
 

@@ -177,7 +177,7 @@ def serve(
     counts = ClientCounts(fronts)
     life = partial(serve_front, options, listeners, counts)
     unserved = partial(turn_away, listeners)
-    raise typer.Exit(Keeper(life, SystemClock(), fronts, counts.left, unserved).run())
+    raise typer.Exit(Keeper(life, SystemClock(), fronts, counts.remove, unserved).run())
 
 
 def _cannot_start(error: Exception) -> int:

@@ -1,10 +1,11 @@
-"""What every process of a node is put together from: store, membership, catalog; a log; threads.
+"""The parts that the front and the back of a node share: store, membership, catalog, log, loops.
 
-Whoever comes first fills an empty store (catalog/bootstrap.py); ten at once do it once. A process
-that stops inside a write transaction is ended by those who wait for it after half a lease, so that
-their own leases do not run out meanwhile.
+The first process to open an empty store creates the system tables (catalog/bootstrap.py); ten at
+the same time create them once. If a process stops inside a write transaction, the waiting processes
+end it after half a lease. Their own leases do not run out in that time.
 
-The log is a JSON object a line on standard error. Messages are constant, variables ride in fields.
+The log is written to standard error, a JSON object a line. Messages are constant, variables are
+separate fields.
 
 A loop's thread makes a step, then sleeps until the loop's time or a wake-up on its channel:
 
@@ -14,12 +15,12 @@ counter -> step(now) -> seconds      a notice that comes during the step is not 
 
 Conflict      again, a little later each time        Unavailable,       logged once; again in
                                                      Refused, OSError   RETRY_S
-Deposed       again when the member has joined anew  Broken, and any    logged with its traceback;
+Deposed       again when the member has rejoined     Broken, and any    logged with its traceback;
                                                      other              this loop ends, and `broken`
-                                                                        is told: its process ends
-StoreMoved    this loop ends, and `broken` is told: its process follows to the other store
-All three touches of the store are judged alike, the counter and the wait as the step: a store that
-has no room for one more look, or fails once, must not end a loop for good.
+                                                                        is called: its process ends
+StoreMoved    this loop ends, and `broken` is called: its process opens the other store
+These rules hold for all three calls of the store: the counter, the step and the wait. A store that
+is full or fails once must not end a loop for good.
 """
 
 import gc
@@ -55,13 +56,13 @@ from exuvia.kv.transaction import Transaction
 SWITCH_INTERVAL_S = 0.0005
 MOVE_CHANNEL = "move"
 FILLING_LOOK_S = 0.2
-JUDGE = "exuvia.sql.write.checks_judge:judge"  # see pipeline/verify/rules.py
-EVALUATOR = "exuvia.sql.generated:virtual_steps"  # of virtual columns, see catalog/table.py
+JUDGE = "exuvia.sql.write.checks_judge:judge"  # looked up in pipeline/verify/rules.py
+EVALUATOR = "exuvia.sql.generated:virtual_steps"  # for virtual columns, see catalog/table.py
 LEAST_STALL_S = 3.0  # a slow disk is no reason to end a process
 
 
 class Options(NamedTuple):
-    """What `exuvia serve` was asked for. Ports of 0 are free ones."""
+    """The options of `exuvia serve`. A port of 0 means any free port."""
 
     store: str
     host: str = "127.0.0.1"
@@ -79,7 +80,7 @@ class Options(NamedTuple):
 
 
 class Base(NamedTuple):
-    """What every process of a node stands on."""
+    """The parts that the front and the back of a node have in common."""
 
     store: Store
     member: Member
@@ -90,39 +91,44 @@ class Base(NamedTuple):
 def assemble(
     options: Options, kind: Kind, address: str, clock: Clock, status_port: int = 0
 ) -> Base:
-    """Open, fill if empty, join, load. Raises Unavailable, StoreMoved."""
+    """Open the store, bootstrap it if it is empty, join, load the schema.
+
+    Raises Unavailable, StoreMoved."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     store = open_store(options.store, stall_s=max(options.lease_s / 2, LEAST_STALL_S))
     _filled(store)
     member = Member.join(store, clock, kind, address, options.lease_s, status_port=status_port)
     schemas = Schemas(store, evaluator=EVALUATOR)
-    channel = "version" if kind == "front" else ""  # a back serves no statement
+    channel = "version" if kind == "front" else ""  # a back runs no statements
     loader = Loader(schemas, member.loaded, min(1.0, options.lease_s / 5), channel)
     loader.step(clock.monotonic())
     return Base(store, member, schemas, loader)
 
 
 def _filled(store: Store) -> None:
-    """Return once the store is filled: a node may be there before a move has ended."""
-    said = False
+    """Return once the store is bootstrapped. A node may be started before a move into it has
+    ended."""
+    is_logged = False
     while True:
-        seen = store.counter(MOVE_CHANNEL)
+        counter = store.counter(MOVE_CHANNEL)
         try:
             bootstrap(store)
             return
         except StoreFilling as error:
-            if not said:
+            if not is_logged:
                 _log.info("the node waits", extra={"reason": str(error)})
-            said = True
-        store.wait(MOVE_CHANNEL, seen, FILLING_LOOK_S)
+            is_logged = True
+        store.wait(MOVE_CHANNEL, counter, FILLING_LOOK_S)
 
 
 def keep_for_good() -> None:
-    """What the process has now it keeps until it ends: a full collection, in which nothing else
-    goes on, need not look at a hundred thousand objects of modules each time (25 ms)."""
+    """Exclude all objects that exist now from garbage collection.
+
+    A full collection stops all threads. Without this it visits a hundred thousand objects of
+    imported modules each time (25 ms)."""
     gc.collect()
     gc.freeze()
-    gc.enable()  # a front begins without (cli/main.py)
+    gc.enable()  # a front starts with the collector off (cli/main.py)
 
 
 # -- the log ---------------------------------------------------------------------------------------
@@ -150,7 +156,7 @@ class _JsonLines(logging.Formatter):
 
 
 def log_to_stderr(process: str, level: int = logging.INFO) -> None:
-    """Send every log line of this process there. `process` is front or back."""
+    """Write all log records of this process to standard error. `process` is front or back."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonLines(process))
     logging.basicConfig(level=level, handlers=[handler], force=True)
@@ -169,12 +175,12 @@ _log = logging.getLogger(__name__)
 
 
 def in_thread(call: Callable[[], None]) -> None:
-    """Run it in a thread of its own, which ends with the process if not before."""
+    """Run `call` in a daemon thread of its own."""
     threading.Thread(target=call, name="analysis", daemon=True).start()
 
 
 class LoopThread:
-    """One loop and its thread. `awake`: it rests while that is not set."""
+    """One loop and its thread. The loop pauses while the event `awake` is not set."""
 
     def __init__(
         self,
@@ -195,28 +201,28 @@ class LoopThread:
         self._stopping = threading.Event()
         self._conflicts = 0
         self._missing = ""
-        self._seen = ("", 0)
+        self._last_counter = ("", 0)
         self.thread = threading.Thread(target=self._run, name=f"loop-{self.name}", daemon=True)
 
     @property
     def channel(self) -> str:
-        """What wakes it now: a loop of an owner waits for other things than that of a candidate."""
+        """The channel that wakes the loop now. It differs between an owner and a candidate."""
         return self._loop.channel
 
     def stop(self) -> None:
-        """It ends after its present step; see `thread`."""
+        """Ask the loop to end after its present step. Join `thread` to wait for that."""
         self._stopping.set()
 
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
                 self._turn()
-            except Exception as error:  # the last stop of a thread: nothing may end it silently
+            except Exception as error:  # last handler of the thread: no error is silent
                 self._stop_loudly(error)
                 return
 
     def _turn(self) -> None:
-        """One step and the wait after it. Raises what no repetition mends."""
+        """One step and the wait after it. Raises the errors that a retry does not solve."""
         if self._awake is not None:
             self._awake.wait()
             if self._stopping.is_set():
@@ -238,20 +244,20 @@ class LoopThread:
 
     def _step_and_wait(self) -> None:
         channel = self.channel
-        if channel != self._seen[0]:
-            self._seen = channel, self._store.counter(channel)
+        if channel != self._last_counter[0]:
+            self._last_counter = channel, self._store.counter(channel)
         pause_s = self._loop.step(self._clock.monotonic())
         self._conflicts, self._missing = 0, ""
         if pause_s <= 0 or self.channel != channel:
             return
         if channel:  # returns at once if the counter has moved since before the step
             pause_s = min(pause_s, LONGEST_S)
-            self._seen = channel, self._store.wait(channel, self._seen[1], pause_s)
+            self._last_counter = channel, self._store.wait(channel, self._last_counter[1], pause_s)
         else:
             self._stopping.wait(pause_s)
 
     def _end_of_store(self, error: StoreMoved) -> None:
-        """Its process ends what it does with this store, and opens the other one."""
+        """End the loop. The process then closes this store and opens the other one."""
         if not self._stopping.is_set():
             self._stopping.set()
             self.moved = error
@@ -267,7 +273,7 @@ class LoopThread:
 
 
 class Loops:
-    """All loops of a process; they rest while `awake` is not set."""
+    """All loops of a process. They pause while the event `awake` is not set."""
 
     def __init__(
         self,
@@ -283,40 +289,42 @@ class Loops:
         self._threads: list[LoopThread] = []
 
     def start(self, *loops: Loop) -> None:
-        """Give each a thread."""
+        """Start a thread for each loop."""
         for loop in loops:
             started = LoopThread(loop, self._store, self._clock, self._broken, self._awake)
             self._threads.append(started)
             started.thread.start()
 
     def broken(self) -> list[str]:
-        """Names of the loops that stopped by themselves."""
-        return [each.name for each in self._threads if each.is_broken]
+        """Names of the loops that ended because of an error."""
+        return [thread.name for thread in self._threads if thread.is_broken]
 
     def moved(self) -> StoreMoved | None:
-        """Where the store is now, if one of them has ended for that."""
-        return next((each.moved for each in self._threads if each.moved is not None), None)
+        """The StoreMoved error with the new place of the store, if a loop has met one."""
+        return next((thread.moved for thread in self._threads if thread.moved is not None), None)
 
     def stop(self, timeout_s: float) -> bool:
-        """End them all; False if one did not end in time."""
-        for each in self._threads:
-            each.stop()
+        """End all loops. Returns False if one did not end in time."""
+        for thread in self._threads:
+            thread.stop()
         if self._awake is not None:
             self._awake.set()
-        # a notice on every channel: who sleeps sees at once that it is to end
-        with suppress(ExuviaError):  # without it they sleep on, LONGEST_S at most
-            channels = {each.channel for each in self._threads} - {""} | {Campaign.channel}
+        # a notice on every channel: sleeping loops wake up and see that they have to end
+        with suppress(ExuviaError):  # without it they sleep for LONGEST_S at most
+            channels = {thread.channel for thread in self._threads} - {""} | {Campaign.channel}
             self._store.transact(partial(notify_all, channels=channels))
         deadline = self._clock.monotonic() + timeout_s
-        for each in self._threads:
-            each.thread.join(max(0.0, deadline - self._clock.monotonic()))
-        return not any(each.thread.is_alive() for each in self._threads)
+        for thread in self._threads:
+            thread.thread.join(max(0.0, deadline - self._clock.monotonic()))
+        return not any(thread.thread.is_alive() for thread in self._threads)
 
 
 class VersionFollower:
-    """What a new version wakes in whoever has sessions, in one thread: the owner waits for its
-    answer, so that comes first; then the tables that changed are loaded, while the owner steps on.
-    """
+    """Acknowledges each new schema version, then loads the changed tables. For processes with
+    sessions.
+
+    One thread does both. The owner waits for the acknowledgement, so that comes first. The owner
+    takes its next step while the tables are loaded."""
 
     channel = Acknowledger.channel
 
@@ -324,16 +332,16 @@ class VersionFollower:
         self._store = store
         self._acknowledger = acknowledger
         self._loader = loader
-        self._seen = -1
+        self._last_counter = -1
         self._load_at = 0.0
 
     def step(self, now: float) -> float:
-        """Answer, then load; seconds until either wants to go on."""
-        seen = self._store.counter(self.channel)
+        """Acknowledge, then load. Returns the seconds until either has to run again."""
+        counter = self._store.counter(self.channel)
         pause_s = self._acknowledger.step(now)
-        if seen != self._seen or now >= self._load_at:
+        if counter != self._last_counter or now >= self._load_at:
             self._load_at = now + self._loader.step(now)
-            self._seen = seen
+            self._last_counter = counter
         return min(pause_s, self._load_at - now)
 
 

@@ -1,10 +1,11 @@
-"""The back of a node: campaigns for ownership and does all the owner's work. A child of the front.
+"""The back of a node: campaigns for ownership and does the owner's work. A child of the front.
 
     python -m exuvia.node.back STORE --parent PID --address HOST:PORT --lease S [--spark-master M]
         [--log-level LEVEL]
 
-A loop of it that breaks ends the process with code 70; the front starts another one, which joins
-as a new member. It ends with its front, and Spark's JVM with it (supervise.py).
+If one of its loops breaks, the process ends with code 70. The front then starts another one, which
+joins as a new member. The back ends with its front, and Spark's JVM ends with the back
+(supervise.py).
 """
 
 import argparse
@@ -57,7 +58,7 @@ _log = logging.getLogger(__name__)
 
 
 class Candidate:
-    """The campaign, and a notice to the owner's loops once it is won: they sleep until then."""
+    """The campaign for ownership. Wakes the owner's loops once it is won."""
 
     channel = Campaign.channel
 
@@ -66,7 +67,7 @@ class Candidate:
         self._store = store
 
     def step(self, now: float) -> float:
-        """One look at the owner."""
+        """Check the ownership once. Returns the seconds until the next check."""
         was_owner = self._campaign.is_owner
         pause_s = self._campaign.step(now)
         if self._campaign.is_owner and not was_owner:
@@ -96,7 +97,7 @@ class Back:
             self.campaign,
             clock,
             self._reorg,
-            unforeseen=_say_loudly,
+            unforeseen=_log_broken_job,
             trace=self._telemetry.trace,
         )
         self._stats = Stats(store, member, clock, self.base.schemas, in_thread, self._spark)
@@ -128,7 +129,8 @@ class Back:
         )
 
     def _deleter(self) -> RowDeleter:
-        from exuvia.node.ttl_rows import ExpiredRows  # sessions: most backs need none
+        # it imports sessions, which most backs do not need
+        from exuvia.node.ttl_rows import ExpiredRows
 
         base = self.base
         return ExpiredRows(base.store, base.schemas, base.member, self._clock, self._deltas)
@@ -143,7 +145,7 @@ class Back:
         self._end()
 
     def start(self) -> None:
-        """Give every loop its thread."""
+        """Start a thread for every loop."""
         base = self.base
         waiter = Waiter(base.store, self.campaign.guard)
         submitter = Submitter(base.store, base.schemas, base.member)
@@ -157,10 +159,10 @@ class Back:
         self._loops.start(base.member, candidate, waiter, base.loader, self._answering, *loops)
 
     def stop(self) -> None:
-        """Resign, leave, let Spark go. Bounded by GRACE_S."""
+        """Resign, leave the cluster, stop Spark. Takes GRACE_S at most."""
         end_by_force(GRACE_S, self.code)
         self.base.member.draining = True
-        self._resign()  # first: what still runs here may take a while
+        self._resign()  # first: the steps below may take a while
         self._answering.stop()
         self._stats.analyzes.stop()
         self._loops.stop(LOOPS_STOP_S)
@@ -168,33 +170,37 @@ class Back:
         try:
             self.base.member.leave()
         except Unavailable as error:
-            _log.warning("left without saying so", extra={"reason": str(error)})
+            _log.warning(
+                "the member could not leave: its lease has to run out", extra={"reason": str(error)}
+            )
         self._worker.stop()
         self._spark.stop()
         self.base.store.close()
-        self._telemetry.stop()  # last: a collector may be silent
+        self._telemetry.stop()  # last: a collector may not answer
 
     def _resign(self) -> None:
-        """Others go on at once with all that this node owns."""
+        """Give up all ownerships, so that other nodes take over at once."""
         try:
             for campaign in (self.campaign, self._ddl.gc_campaign, self._stats.campaign):
                 campaign.resign(for_good=True)
         except Unavailable as error:
-            _log.warning("resigned without saying so", extra={"reason": str(error)})
+            _log.warning(
+                "the owner could not resign: its lease has to run out", extra={"reason": str(error)}
+            )
 
 
-def _say_loudly(job_id: int, error: Exception) -> None:
+def _log_broken_job(job_id: int, error: Exception) -> None:
     _log.critical("a job is broken", extra={"job": job_id}, exc_info=error)
 
 
 def _load_pipeline() -> None:
-    """What the first fill needs takes half a second to import: better before it comes."""
+    """Import the modules of the first backfill in advance; that takes half a second."""
     import_module("exuvia.pipeline.phase_runner")
     keep_for_good()
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run until the front ends, a signal comes, or a loop breaks; the exit code."""
+    """Run until the front ends, a signal comes, or a loop breaks. Returns the exit code."""
     parser = argparse.ArgumentParser(prog="exuvia.node.back")
     parser.add_argument("store")
     parser.add_argument("--parent", type=int, required=True)
@@ -202,19 +208,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--lease", type=float, required=True)
     parser.add_argument("--spark-master", default="")
     parser.add_argument("--log-level", default="INFO")
-    asked = parser.parse_args(arguments)
-    log_to_stderr("back", logging.getLevelNamesMapping()[asked.log_level])
+    parsed = parser.parse_args(arguments)
+    log_to_stderr("back", logging.getLevelNamesMapping()[parsed.log_level])
     ends: SimpleQueue[None] = SimpleQueue()  # an Event may deadlock with its waiter's own handler
 
     def end(*_: object) -> None:
         ends.put(None)
 
-    end_with_parent(asked.parent, end)
+    end_with_parent(parsed.parent, end)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)
-    options = Options(asked.store, lease_s=asked.lease, spark_master=asked.spark_master)
+    options = Options(parsed.store, lease_s=parsed.lease, spark_master=parsed.spark_master)
     try:
-        back = Back(options, asked.address, SystemClock(), end)
+        back = Back(options, parsed.address, SystemClock(), end)
     except (ExuviaError, OSError) as error:
         _log.critical("the back cannot start", extra={"reason": str(error)})
         return 1

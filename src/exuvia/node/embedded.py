@@ -1,24 +1,26 @@
-"""A program that has the store embedded: sessions in its own process, a member now and then.
+"""A program that has the store embedded: it runs sessions in its own process.
 
-    connect -> Embedded, one of a process and a store -> sessions
-    a statement begins      a member again, if it was none: presence, epoch, schema
-    a transaction is open   it stays one: it acknowledges versions as any front does
-    quiet for LINGER_S      it leaves; what it does then nobody waits for
+    connect -> Embedded, one for each process and store -> sessions
+    a statement begins      the process joins the cluster if it is not a member: presence, epoch,
+                            schema
+    a transaction is open   it stays a member and acknowledges versions as a front does
+    quiet for LINGER_S      it leaves the cluster; nobody waits for it while it is away
 
-    its threads        what a front has for its sessions; they rest while it is no member
-    its child          a back (back.py), from the first time that there is work for an owner and
-                       none lives, until the last connection is closed: no server has to run, and
-                       beside nodes it is not started
+    its threads        those that a front has for its sessions; they pause while it is not a member
+    its child          a back (back.py). It is started when there is work for an owner and no back
+                       is alive, and ends when the last connection is closed. So no server has to
+                       run; where nodes run, no back is started
 
-It is a front to all others: fenced when it is silent for a lease (law 3), and refused whatever it
-commits then (law 2). A program may be silent in more ways than a node: stopped in a debugger, its
-interpreter held by a library. What keeps others waiting although the program answers is a
-transaction of it that nobody goes on with: one that holds a schema change back is rolled back once
-it is idle for a lease. Nobody ends the program itself, unless it is stopped inside of the store's
-write gate (kv/lmdb/caretaker.py). Nothing here changes what is the program's: signals, logging,
-the interpreter's settings, its exit.
+The other members treat it as a front. It is fenced when it is silent for a lease (law 3), and its
+later commits are refused (law 2). A program may be silent for more reasons than a node: it is
+stopped in a debugger, or a library holds the interpreter lock.
 
-A forked child has none of it. What it inherited refuses to be used; it connects anew.
+A program that answers may still hold up others by an idle transaction. A transaction that blocks a
+schema change is rolled back once it is idle for a lease. The program itself is ended only if it is
+stopped inside the store's write gate (kv/lmdb/caretaker.py). The program's signals, logging,
+interpreter settings and exit are not changed.
+
+A forked child cannot use what it inherited. It has to connect again.
 """
 
 import atexit
@@ -63,7 +65,8 @@ from exuvia.stats.cache import FreshStatistics
 from exuvia.stats.meta import Deltas
 
 LINGER_S = 1.0
-"""A member for so long after its last transaction: to join and to leave is a commit each."""
+"""Stays a member for this time after its last transaction: joining and leaving cost a commit
+each."""
 LOOK_S = 0.5
 LOOPS_STOP_S = 2.0
 BACK_STOP_S = 5.0
@@ -73,7 +76,7 @@ _log = logging.getLogger(__name__)
 
 
 class EmbeddedSession:
-    """A session and what others are told of it."""
+    """A session and its state for SHOW PROCESSLIST."""
 
     def __init__(self, session: Session, now: float) -> None:
         self.session = session
@@ -81,8 +84,8 @@ class EmbeddedSession:
         self.running = False
         self.killed = False
 
-    def shown(self, now: float) -> ProcessInfo:
-        """A line of SHOW PROCESSLIST."""
+    def process_info(self, now: float) -> ProcessInfo:
+        """The row of SHOW PROCESSLIST."""
         session = self.session
         return ProcessInfo(
             id=session.connection_id,
@@ -97,7 +100,7 @@ class EmbeddedSession:
 
 
 class EmbeddedSessions:
-    """Those of one program and store. Any thread."""
+    """The sessions of one program in one store. Thread-safe."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -108,51 +111,51 @@ class EmbeddedSessions:
 
     @property
     def uptime_s(self) -> int:
-        """Since when it has the store open. Unit: s."""
+        """Time since the store was opened. Unit: s."""
         return int(self._clock.monotonic() - self._began)
 
     def open(self, services: Services, database: str, found_rows: bool) -> EmbeddedSession:
-        """A session under an id of its own."""
+        """Open a session with a new connection id."""
         with self._lock:
             self._count += 1
             number = id_of_connection(services.member.info.number, self._count)
             session = Session(services, number, client_found_rows=found_rows)
-            found = EmbeddedSession(session, self._clock.monotonic())
-            self._sessions[number] = found
-        return found
+            session_row = EmbeddedSession(session, self._clock.monotonic())
+            self._sessions[number] = session_row
+        return session_row
 
     def remove(self, session: EmbeddedSession) -> None:
-        """It was closed."""
+        """Remove a session that was closed."""
         with self._lock:
             self._sessions.pop(session.session.connection_id, None)
 
     def all(self) -> list[EmbeddedSession]:
-        """Every one that is open."""
+        """All open sessions."""
         with self._lock:
             return list(self._sessions.values())
 
     def list(self) -> list[ProcessInfo]:
-        """What SHOW PROCESSLIST shows."""
+        """The rows of SHOW PROCESSLIST."""
         now = self._clock.monotonic()
-        return [each.shown(now) for each in self.all()]
+        return [session.process_info(now) for session in self.all()]
 
     def kill(self, connection_id: int, query_only: bool, only_of: str | None = None) -> Killed:
-        """End a session or what it runs; with `only_of` only if it is that user's."""
+        """End a session, or only its statement. With `only_of` only if it is that user's."""
         with self._lock:
-            found = self._sessions.get(connection_id)
-        if found is None:
+            target = self._sessions.get(connection_id)
+        if target is None:
             return "unknown"
-        if only_of is not None and found.session.user != only_of:
+        if only_of is not None and target.session.user != only_of:
             return "denied"
-        found.killed = found.killed or not query_only
-        found.session.interrupt()
-        if found.killed:
-            found.session.reap(self._clock.monotonic(), -1.0)  # one that is between statements
+        target.killed = target.killed or not query_only
+        target.session.interrupt()
+        if target.killed:
+            target.session.reap(self._clock.monotonic(), -1.0)  # if between statements
         return "killed"
 
 
 class _Attendance:
-    """Leaves when all is quiet."""
+    """Leaves the cluster when no session is active."""
 
     channel = ""
 
@@ -164,7 +167,7 @@ class _Attendance:
 
 
 class _IdleTransactions:
-    """Ends what nobody goes on with; sooner where a schema change waits for it."""
+    """Rolls back idle transactions, sooner if a schema change waits for them."""
 
     channel = ""
 
@@ -176,17 +179,19 @@ class _IdleTransactions:
         services = self._services
         with services.store.read() as txn:
             idle_s = float(variables.read_int(txn, "exuvia_max_idle_snapshot_s"))
-            tables = [pair for each in announced(txn).values() for pair in each.tables.items()]
+            tables = [
+                pair for version in announced(txn).values() for pair in version.tables.items()
+            ]
         waited = {hold.session for pair in tables for hold in services.locks.blockers(*pair)}
         lease_s = services.member.info.lease_s
-        for each in self._sessions.all():
-            is_waited = each.session.connection_id in waited
-            each.session.reap(now, min(idle_s, lease_s) if is_waited else idle_s)
+        for session in self._sessions.all():
+            is_waited = session.session.connection_id in waited
+            session.session.reap(now, min(idle_s, lease_s) if is_waited else idle_s)
         return LOOK_S
 
 
 class _BackAtNeed:
-    """Starts the program's own back when there is work for an owner, and none lives."""
+    """Starts the program's own back when there is work for an owner and no back is alive."""
 
     channel = "job"
 
@@ -199,17 +204,19 @@ class _BackAtNeed:
         if self._supervisor.started:
             return LOOK_S
         with self._store.read() as txn:
-            backs = [each for each in members.live(txn) if each.kind == "back"]
+            backs = [member for member in members.live(txn) if member.kind == "back"]
             self._silence.keep_only(backs)
-            lives = [not self._silence.is_over(txn, each, now) for each in backs]
-            wanted = not any(lives) and bool(queue.unfinished(txn) or posted(txn, ANALYZE))
-        if wanted:
+            lives = [not self._silence.is_over(txn, back, now) for back in backs]
+            is_needed = not any(lives) and bool(queue.unfinished(txn) or posted(txn, ANALYZE))
+        if is_needed:
             self._supervisor.start()
         return LOOK_S
 
 
 class Embedded:
-    """See the module. Thread-safe. Raises Unavailable where the store cannot be opened."""
+    """The connection of this process to one store. Thread-safe.
+
+    Raises Unavailable if the store cannot be opened."""
 
     def __init__(self, url: str, lease_s: float, clock: Clock) -> None:
         self.url = url
@@ -285,8 +292,10 @@ class Embedded:
 
     @contextmanager
     def statement(self, of: EmbeddedSession) -> Iterator[None]:
-        """A member while it lasts, and as long after it as its transaction is open. Raises 1317 for
-        one that was killed, 1053 once the store is lost or has moved, Unavailable."""
+        """Keep this process a member during the statement, and while its transaction is open.
+
+        Raises 1317 if the connection was killed, 1053 if the store is lost or has moved,
+        Unavailable."""
         if of.killed:
             of.session.close()
             raise ErrQueryInterrupted.with_text("the connection was killed")
@@ -311,19 +320,22 @@ class Embedded:
                 self._quiet_since = of.since
 
     def _wait_until_serving(self) -> None:
-        """It was silent for a lease, and was fenced: without a transaction nothing is lost by it,
-        so its next statement begins when it has joined again."""
+        """Wait until the member has rejoined after it was fenced.
+
+        It was silent for a lease. Without an open transaction nothing is lost, so the next
+        statement just waits."""
         deadline = self._clock.monotonic() + self._member.info.lease_s
         while not self._member.serving(now := self._clock.monotonic()) and now < deadline:
-            seen = self.store.counter("owner")  # a new epoch tells it
+            counter = self.store.counter("owner")  # a new epoch notifies this channel
             if self._member.serving(now):
                 return
-            self.store.wait("owner", seen, min(LOOK_S, deadline - now))
+            self.store.wait("owner", counter, min(LOOK_S, deadline - now))
 
     def leave_if_quiet(self, now: float) -> float:
-        """Leave where nothing is under way; seconds until the next look. Unit: s."""
+        """Leave the cluster if no session is active. Returns the time until the next check. Unit:
+        s."""
         with self._lock:
-            if self._running or not all(each.session.is_idle for each in self.sessions.all()):
+            if self._running or not all(session.session.is_idle for session in self.sessions.all()):
                 return LOOK_S
             left_s = self._quiet_since + LINGER_S - now
             if left_s > 0:
@@ -336,17 +348,19 @@ class Embedded:
     # -- the end -----------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """The last connection is closed: leave, end the child, close the store."""
+        """Called for the last connection: leave the cluster, end the child, close the store."""
         self._supervisor.begin_stop()
         self._loops.stop(LOOPS_STOP_S)
-        for each in self.sessions.all():
-            each.session.close()
+        for session in self.sessions.all():
+            session.session.close()
         try:
             if not self._member.fenced:
                 self._deltas.flush()
                 self._member.leave()
         except ExuviaError as error:
-            _log.warning("left without saying so", extra={"reason": str(error)})
+            _log.warning(
+                "the member could not leave: its lease has to run out", extra={"reason": str(error)}
+            )
         self.services.row_locks.close()
         self.services.named_locks.close()
         self._supervisor.finish_stop(BACK_STOP_S)
@@ -357,11 +371,11 @@ class Embedded:
 
 
 class _OfProcess:
-    """What this process has embedded, by store."""
+    """The embedded stores of this process, by place."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.known: dict[str, Embedded] = {}
+        self.by_place: dict[str, Embedded] = {}
         self.parents: list[Embedded] = []
 
 
@@ -369,51 +383,53 @@ _here = _OfProcess()
 
 
 def _place(url: str) -> str:
-    """The same for all ways to write where an LMDB store is."""
+    """The key of a store: the same for all spellings of an LMDB path."""
     parts = urlsplit(url)
     return os.path.realpath(unquote(parts.path)) if parts.scheme == "lmdb" else url
 
 
 def enter(url: str, lease_s: float = DEFAULT_LEASE_S, clock: Clock | None = None) -> Embedded:
-    """What this process has embedded of that store, for one connection more; see `depart`. The
-    first one's URL and lease count. Raises Unavailable."""
+    """Count one more connection and return the Embedded of that store. `depart` is the counterpart.
+
+    The URL and the lease of the first connection hold for all. Raises Unavailable."""
     require_shared(url)
     place = _place(url)
     with _here.lock:
-        found = _here.known.get(place)
-        if found is None:
-            found = _here.known[place] = Embedded(url, lease_s, clock or SystemClock())
-        found.connections += 1
-    return found
+        embedded = _here.by_place.get(place)
+        if embedded is None:
+            embedded = _here.by_place[place] = Embedded(url, lease_s, clock or SystemClock())
+        embedded.connections += 1
+    return embedded
 
 
 def depart(embedded: Embedded) -> None:
-    """One connection less. A connection that is let go after the process began to end finds all
-    closed."""
+    """Count one connection less; the last one closes the store.
+
+    Does nothing if the process has already closed the store at its exit."""
     with _here.lock:
         embedded.connections -= 1
         if embedded.connections or embedded.forked:
             return
-        if _here.known.pop(_place(embedded.url), None) is not None:
+        if _here.by_place.pop(_place(embedded.url), None) is not None:
             embedded.close()
 
 
 @atexit.register
 def _end_all() -> None:
-    """While threads and libraries still live."""
+    """Close all stores while threads and libraries still work."""
     with _here.lock:
-        for each in _here.known.values():
-            each.close()
-        _here.known.clear()
+        for embedded in _here.by_place.values():
+            embedded.close()
+        _here.by_place.clear()
 
 
 def _after_fork() -> None:
-    """In a forked child: nothing of it is used, nor let go."""
-    for each in _here.known.values():
-        each.forked = True
+    """In a forked child: mark inherited connections as unusable, and keep them referenced."""
+    for embedded in _here.by_place.values():
+        embedded.forked = True
     _here.lock = threading.Lock()
-    _here.parents += _here.known.values()
-    _here.known = {}
+    _here.parents += _here.by_place.values()
+    _here.by_place = {}
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -1,16 +1,17 @@
-"""The front of a node: the wire, the sessions, their commits. Nothing here burns CPU for long.
+"""The front of a node: the wire protocol, the sessions, their commits. Long CPU work runs
+elsewhere.
 
     main thread      asyncio: sockets, quick statements
     pool threads     statements that may block
     loop threads     acknowledger and heartbeat with schema loader, reaper of idle transactions
     http thread      status and metrics                       of front 0 of the node
-    supervisor       keeps the back alive (supervise.py)      likewise
+    supervisor       keeps the back alive (supervise.py)      of front 0 of the node
 
-A loop of it that breaks ends the process with code 70, and `exuvia serve` starts another one: a
-front that lives on without it would be waited for by every schema change, or serve no more.
+If one of its loops breaks, the process ends with code 70 and `exuvia serve` starts another one.
+Without that loop every schema change would wait for this front, or it would no longer serve.
 
-Its node listens before it joins, so that the cluster knows its address; it accepts when it may
-serve. Several fronts of one node are several members (server/fronts.py).
+A node listens before it joins, so that the cluster knows its address. It accepts connections once
+it may serve. Several fronts of one node are several members (server/fronts.py).
 """
 
 import asyncio
@@ -53,7 +54,7 @@ from exuvia.pipeline.throttle import LatencyReports
 from exuvia.server import connection
 from exuvia.server.connection import INFLATING, Acceptor, Pool
 from exuvia.server.fronts import Place
-from exuvia.server.http import Door, Http, Status, application, is_loopback
+from exuvia.server.http import AccessPolicy, Http, Status, application, is_loopback
 from exuvia.server.logins import Logins
 from exuvia.server.memory_limit import MemoryLimit
 from exuvia.server.metrics import Metrics
@@ -88,7 +89,7 @@ _log = logging.getLogger(__name__)
 
 
 class Front:
-    """All parts of the front, running from `run`'s beginning to its end."""
+    """All parts of the front. They run as long as `run` runs."""
 
     def __init__(
         self,
@@ -116,7 +117,8 @@ class Front:
         self._environment = _NO_LARGE_PAGES | os.environ  # the back's, and its workers'
 
     async def run(self) -> None:
-        """Serve until a signal comes. Raises StoreMoved when all has stopped for that."""
+        """Serve until a signal comes. Raises StoreMoved when the store has moved and all has
+        stopped."""
         _share_memory()
         loop = self._loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -167,14 +169,14 @@ class Front:
             await asyncio.sleep(0.01)
         await asyncio.to_thread(self._end_threads)
         moved = self._loops.moved()
-        told = {"threads": threading.active_count(), "exit_code": self.code}
-        _log.info("the front stopped", extra=told)
+        fields = {"threads": threading.active_count(), "exit_code": self.code}
+        _log.info("the front stopped", extra=fields)
         if moved is not None:
             may_live.set()
             raise moved
 
     async def _drain(self) -> None:
-        """What is under way may end, for as long as was said or until another signal comes."""
+        """Let open transactions end, for `drain_s` or until another signal comes."""
         self._stopping.clear()
         self._base.member.draining = True
         deadline = self._clock.monotonic() + self._options.drain_s
@@ -183,23 +185,24 @@ class Front:
             self._supervisor.begin_stop()
         clients = len(self.connections.all())
         if clients:
-            told = {"clients": clients, "drain_s": self._options.drain_s}
-            _log.info("the front waits for transactions under way", extra=told)
+            fields = {"clients": clients, "drain_s": self._options.drain_s}
+            _log.info("the front waits for transactions under way", extra=fields)
         while self.connections.all() and self._clock.monotonic() < deadline:
             if self._stopping.is_set():
                 break
             await asyncio.sleep(0.01)
 
     def _has_followers(self) -> bool:
-        """Whether another node goes on with what this one's back does. Without one it is needed for
-        as long as there are clients."""
+        """Whether another node's back takes over the work of this node's back.
+
+        Without one, this back is needed as long as there are clients."""
         own = self._base.member.info
         try:
             with self._base.store.read() as txn:
-                backs = [each for each in members.live(txn) if each.kind == "back"]
+                backs = [member for member in members.live(txn) if member.kind == "back"]
         except ExuviaError:
             return False
-        return any((each.host, each.address) != (own.host, own.address) for each in backs)
+        return any((back.host, back.address) != (own.host, own.address) for back in backs)
 
     async def _begin(self, address: str) -> None:
         private_files.remove_leftovers(engine.SPILL)  # of a front that was killed
@@ -262,7 +265,7 @@ class Front:
             self._begin_node(self._http, address, latencies)
 
     def _begin_node(self, http: Http, address: str, latencies: LatencyReports) -> None:
-        """What a node has once: its back, and the pages about it."""
+        """Start the parts of which a node has one: its back, and the status pages."""
         base, options = self._base, self._options
         command = [sys.executable, "-m", "exuvia.node.back", pinned(options.store)]
         command += ["--parent", str(os.getpid()), "--address", address]
@@ -293,22 +296,22 @@ class Front:
         )
         watchers = Watchers(page)
         logins = Logins(self._accounts, self._open_session, self._clock)
-        door = Door(is_loopback(options.status_host), bool(options.ssl_cert), logins)
-        http.start(application(status, self.metrics, watchers, door), watchers.end)
+        policy = AccessPolicy(is_loopback(options.status_host), bool(options.ssl_cert), logins)
+        http.start(application(status, self.metrics, watchers, policy), watchers.end)
 
     def _definition(self, database: str, table: str) -> str:
-        """SHOW CREATE TABLE for the page, whose readers nobody has asked who they are: names and
-        types, no rows."""
+        """SHOW CREATE TABLE for the status page. Its readers are not authenticated: no rows are
+        shown."""
         session: Any = Session(self._services, 0, "root", "localhost")
         try:
-            found = session.execute(f"SHOW CREATE TABLE {quoted(database)}.{quoted(table)}")
-            return str(found.rows[0][1])
+            description = session.execute(f"SHOW CREATE TABLE {quoted(database)}.{quoted(table)}")
+            return str(description.rows[0][1])
         finally:
             session.close()
 
     def _open_session(self, connection_id: int, host: str, login: Login) -> Session:
         if not self._base.member.serving(self._clock.monotonic()):
-            raise ErrInfoSchemaExpired()  # before the store is asked, which may not answer
+            raise ErrInfoSchemaExpired()  # before reading the store, which may not answer
         found_rows = bool(login.capabilities & FOUND_ROWS)
         session: Any = Session(
             self._services, connection_id, login.user, host, client_found_rows=found_rows
@@ -325,14 +328,16 @@ class Front:
         if login.database:
             session.execute(f"USE {quoted(login.database)}")
         if login.must_change_password and login.account is not None:
-            # COM_RESET_CONNECTION brings the login of before: it may have been changed since
+            # COM_RESET_CONNECTION repeats the former login: the password may have been changed
+            # since
             book, now_s = self._accounts.book, self._clock.wall_ns() // 10**9
-            found = book.account(login.account.user, login.account.host)
-            session.must_change_password = found is None or book.is_expired(found, now_s)
+            account = book.account(login.account.user, login.account.host)
+            session.must_change_password = account is None or book.is_expired(account, now_s)
         return session  # type: ignore[no-any-return]
 
     def _broken(self, name: str) -> None:
-        """A loop's thread has ended: what it did is done by nobody now."""
+        """Called when a loop's thread has ended: stop the front, because nobody does its work
+        now."""
         self.code = CRASHED
         self._loop.call_soon_threadsafe(self._stopping.set)
 
@@ -343,24 +348,26 @@ class Front:
             self._deltas.flush()
             self._base.member.leave()
         except ExuviaError as error:
-            _log.warning("left without saying so", extra={"reason": str(error)})
+            _log.warning(
+                "the member could not leave: its lease has to run out", extra={"reason": str(error)}
+            )
         if self._supervisor is not None:
             self._supervisor.finish_stop(BACK_STOP_S)
         if self._http is not None:
             self._http.stop(0.5)
         self._base.store.close()
-        self._end_traces()  # last: a collector may be silent
+        self._end_traces()  # last: a collector may not answer
 
 
 def _tls(options: Options) -> ssl.SSLContext | None:
-    """What clients may encrypt with. Raises OSError for files that are none."""
+    """The TLS context of the clients' connections. Raises OSError for invalid files."""
     if not options.ssl_cert:
         return None
     context = context_of(options.ssl_cert, options.ssl_key)
     reason = why_refused(options.ssl_cert, context)
     if reason:
-        told = {"file": options.ssl_cert, "reason": reason}
-        _log.warning("clients that verify the certificate refuse it", extra=told)
+        fields = {"file": options.ssl_cert, "reason": reason}
+        _log.warning("clients that verify the certificate refuse it", extra=fields)
     return context
 
 
@@ -395,9 +402,10 @@ def serve(
     place: Place,
     announce: Callable[[int, int], None],
 ) -> int:
-    """Run a front until SIGTERM or SIGINT, or a loop breaks; the exit code.
+    """Run a front until SIGTERM or SIGINT, or until a loop breaks. Returns the exit code.
 
-    `announce` is told the two ports once clients may come. Unavailable when it cannot start."""
+    `announce` is called with the two ports once clients may connect. Raises Unavailable if it
+    cannot start."""
 
     async def run() -> int:
         front = Front(options, listeners, place, SystemClock(), announce)
@@ -405,9 +413,9 @@ def serve(
         return front.code
 
     # Raise the limit of open files towards what the connections need
-    wanted = FILES_PER_CONNECTION * options.most_connections
+    requested = FILES_PER_CONNECTION * options.most_connections
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    allowed = requested if hard == resource.RLIM_INFINITY else min(requested, hard)
     if soft != resource.RLIM_INFINITY and soft < allowed:
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
     return asyncio.run(run())

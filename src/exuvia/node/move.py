@@ -1,28 +1,32 @@
 """`exuvia move`: all of a store into another one, of any engine, while nodes serve it.
 
-    fill     the target has a format that no program has, and keeps everybody out until the end
-    log      every table gets a change log: one job each, like any other
-    own      this process takes the roles ddl, gc and stats: no schema changes, no range is emptied.
-             Again where a job has begun that is not over, or a table came that has no log
+    fill     the target gets a format that no release has, which keeps nodes out until the end
+    log      every table gets a change log, by an ordinary job each
+    own      this process takes the roles ddl, gc and stats: no schema changes, no range is deleted.
+             Repeated if a job is running, or a table without a log was created
     copy     one snapshot of the source: rows and index entries
-    follow   what the logs say since, and what changed in the rest; until a round is short
-    compare  every row and entry of both, as of the last round
-    switch   one commit fences every member and says where the store is now: no other commit is
-             made after it (law 2), nobody joins again
+    follow   rows changed since then according to the logs, and changed keys of the rest; repeated
+             until a round is short
+    compare  every row and entry of both stores, as of the last round
+    switch   one commit fences every member and records the new place of the store: no commit
+             follows it (law 2), and nobody joins again
     rest     follow, once more
     open     one commit gives the target its format: nodes that wait there join, and nodes of the
-             source follow
+             source move to it
 
-Where no node serves the source the switch comes first, and no log is needed.
+If no node serves the source, the switch comes first and no log is needed.
 
-Writers wait from `switch` to `open`, and for as long as a node needs to join. Whatever fails before
-`switch` harms nothing; the target is to be emptied. What fails behind it is taken back at once, or
-by `give_up` where this process has died: first the target is closed for good, by the one commit
-that `open` would have refused, then the source is opened again. So never do both serve.
+Writers wait from `switch` to `open`, and until a node has joined. A failure before `switch` does no
+harm; the target has to be emptied. A failure after `switch` is undone at once, or by `give_up` if
+this process has died. First one commit closes the target for good; it conflicts with the commit of
+`open`. Then the source is opened again. So the two stores never serve at the same time.
 
-Not brought along: members and what they said, questions, marks of locks and of foreign keys (no
-transaction lives on), records of change logs (they begin anew where a table had one), tombstones
-(there is none that a fill must stop: no job has begun).
+Not copied:
+
+    members and their reports, questions between members
+    marks of locks and of foreign keys: no transaction survives the move
+    records of change logs: a table with a log starts a new one
+    tombstones: they only matter to a running backfill, and no job is running
 """
 
 import logging
@@ -64,7 +68,7 @@ BATCH_KEYS = 10_000
 WRITERS = 3
 LONGEST_S = 7 * 86_400.0
 SHORT_S = 0.25
-"""A round that took no longer is followed by the switch."""
+"""A round of at most this duration is followed by the switch."""
 MOST_ROUNDS = 30
 MOST_REFUSALS = 5
 ROLES = ("ddl", "gc", "stats")
@@ -72,12 +76,12 @@ AGAIN_S = 0.5
 TOLD_EVERY_S = 5.0
 PRESENCE = "move"
 
-_KINDS_THAT_STAY = (
+_EXCLUDED_KINDS = (
     "ack analyze analyzequeue answer ask assent beat changelog changelogfloor changelogshape "
     "channel fence latency member moment owner passed progress share sync told"
 )
-_STAYS = (
-    *(keys.meta(kind) for kind in _KINDS_THAT_STAY.split()),
+_EXCLUDED = (
+    *(keys.meta(kind) for kind in _EXCLUDED_KINDS.split()),
     keys.FORMAT,
     keys.RELEASE,
     keys.MOVED,
@@ -89,15 +93,16 @@ _ROW, _ENTRY = b"r", b"i"
 _LOGS_WANTED = 100
 
 _log = logging.getLogger(__name__)
-_begun = frozenset(JobState) - {JobState.NONE, JobState.QUEUEING}
+_RUNNING_STATES = frozenset(JobState) - {JobState.NONE, JobState.QUEUEING}
 
 Tell = Callable[[str], None]
 Pair = tuple[bytes, bytes]
 
 
 class Moved(NamedTuple):
-    """What a move came to. `stopped_s`: from the last commit in the source to the first that the
-    target takes."""
+    """The figures of a completed move.
+
+    `stopped_s`: from the last commit in the source to the first that the target accepts."""
 
     keys_copied: int
     rows_followed: int
@@ -106,11 +111,11 @@ class Moved(NamedTuple):
 
 
 class _NobodyServes(Exception):
-    """No node is there, or none any more."""
+    """No node serves the source, or none does any more."""
 
 
 class StoreMove:
-    """See the module. `tell` is given lines of progress."""
+    """Moves `source` into `target`. `tell` is called with lines of progress."""
 
     def __init__(
         self, source: Store, target: Store, to: str, clock: Clock, lease_s: float, tell: Tell
@@ -121,20 +126,22 @@ class StoreMove:
         self._clock = clock
         self._tell = tell
         self._id = uuid.uuid4().hex.encode()
-        self._ours: set[int] = set()  # tables whose log was switched on by this
-        self._refused: dict[int, int] = {}  # how often each was refused a log
-        self._asked: set[int] = set()  # jobs
+        self._ours: set[int] = set()  # tables whose log this move switched on
+        self._refused: dict[int, int] = {}  # table id -> failed attempts to switch its log on
+        self._submitted: set[int] = set()  # jobs
         self._has_switched = False
-        self._rest = _Rest(self._as_there)
+        self._rest = _Rest(self._target_payload)
         self._copied = self._followed = self._rounds = 0
         source.limit_snapshots(LONGEST_S, LONGEST_S)
         target.limit_snapshots(LONGEST_S, LONGEST_S)
         self._schemas = Schemas(source, evaluator=EVALUATOR)
         with source.read() as txn:
             if txn.get(keys.FORMAT) != keys.number(bootstrap.FORMAT_VERSION):
-                raise Unavailable("the source is no store of this release that nodes have upgraded")
+                raise Unavailable(
+                    "the source has another format: start a node of this release on it first"
+                )
             if older := members.without_change_logs(txn):
-                titles = ", ".join(each.title for each in older)
+                titles = ", ".join(member.title for member in older)
                 raise Unavailable(f"{titles} of an older release serves the source")
         self._member = Member.join(source, clock, "back", "move", lease_s)
         self._loader = Loader(self._schemas, self._member.loaded)
@@ -148,9 +155,9 @@ class StoreMove:
         self._is_broken = name
 
     def run(self, compare: bool = True) -> Moved:
-        """All of it. Raises what went wrong; then the source serves as before."""
+        """The whole move. If it raises, the source serves as before."""
         try:
-            with _Held(self._target):
+            with _ExclusiveMark(self._target):
                 return self._run(compare)
         finally:
             self._loops.stop(2.0)
@@ -161,7 +168,7 @@ class StoreMove:
         _begin_filling(self._target, self._id, self._tell)
         self._loops.start(self._member, self._loader)
         try:
-            stopped_s = self._beside_nodes(compare)
+            stopped_s = self._move_under_load(compare)
             return Moved(self._copied, self._followed, self._rounds, stopped_s)
         except BaseException:
             if self._has_switched:
@@ -170,15 +177,16 @@ class StoreMove:
             raise
 
     def _has_others(self) -> bool:
-        """Whether a node serves the source, as far as one can know."""
+        """Whether a node serves the source, as far as can be known."""
         with self._source.read() as txn:
-            others = [each.id for each in members.live(txn) if each.id != self._member.id]
-        return any(self._source.held(members.presence_of(each)) for each in others)
+            others = [member.id for member in members.live(txn) if member.id != self._member.id]
+        return any(self._source.held(members.presence_of(member_id)) for member_id in others)
 
-    def _alone(self, compare: bool) -> float:
-        """Nobody writes, and nobody who comes may: no log is needed."""
+    def _move_without_nodes(self, compare: bool) -> float:
+        """Move a source that no node serves: nobody writes and nobody can join, so no log is
+        needed."""
         self._tell("no node serves the source: it is left first, then copied")
-        while [each for each in self._roles if not each.demand()]:
+        while [campaign for campaign in self._roles if not campaign.demand()]:
             self._check()
         self._source.transact(self._take_back)
         began = time.monotonic()
@@ -192,11 +200,11 @@ class StoreMove:
             self.open(list(self._tables(txn)))
         return time.monotonic() - began
 
-    def _beside_nodes(self, compare: bool) -> float:
+    def _move_under_load(self, compare: bool) -> float:
         try:
             tables = self._own()
         except _NobodyServes:
-            return self._alone(compare)
+            return self._move_without_nodes(compare)
         with closing(self._source.snapshot(SnapshotUse.SPAN)) as snapshot:
             self.copy(snapshot)
             self._rest.refresh(snapshot, self._target)
@@ -209,79 +217,81 @@ class StoreMove:
         self.open(tables)
         return time.monotonic() - began
 
-    # -- logs and roles --------------------------------------------------------------------------
+    # -- logs and roles ----------------------------------------------------------------------------
 
     def _own(self) -> list[Table]:
-        """The physical tables with rows of clients, all logged, whose schema stands still now."""
-        said = ""
+        """Take the roles, and return the physical tables that hold rows of clients.
+
+        All have a change log, and their definitions cannot change any more."""
+        reported = ""
         while True:
             if not self._has_others():
                 raise _NobodyServes
             self._logs_on()
-            begun, lacks = self._in_the_way()
-            if not begun and not lacks:
-                owned = [each.demand() for each in self._roles]
-                begun, lacks = self._in_the_way()  # now it stays as it is
-                if all(owned) and not begun and not lacks:
+            running, lacks = self._in_the_way()
+            if not running and not lacks:
+                owned = [role.demand() for role in self._roles]
+                running, lacks = self._in_the_way()  # as the owner: this cannot change any more
+                if all(owned) and not running and not lacks:
                     with self._source.read() as txn:
                         return list(self._tables(txn))
-                for each in self._roles:
-                    each.resign()
-            why = _waiting_for(begun) if begun else ""
-            if why and why != said:
+                for campaign in self._roles:
+                    campaign.resign()
+            why = _waiting_for(running) if running else ""
+            if why and why != reported:
                 self._tell(why)
-                said = why
+                reported = why
             self._check()
             self._source.wait("history", self._source.counter("history"), AGAIN_S)
 
     def _in_the_way(self) -> tuple[list[Job], bool]:
         """Jobs that have begun, and whether a table has no log."""
         with self._source.read() as txn:
-            begun = [job for job in queue.unfinished(txn) if job.state in _begun]
-            return begun, next(self._lacking(txn), None) is not None
+            jobs = [job for job in queue.unfinished(txn) if job.state in _RUNNING_STATES]
+            return jobs, next(self._lacking(txn), None) is not None
 
     def _check(self) -> None:
         if self._is_broken:
             raise Broken(f"the loop {self._is_broken} of the move has ended")
 
     def _lacking(self, txn: Transaction) -> Iterator[TableInfo]:
-        for info in _stored(txn):
+        for info in _client_tables(txn):
             if info.exuvia_change_log != SchemaState.PUBLIC:
                 yield info
 
     def _logs_on(self) -> None:
-        """A change log for every table that has none. Raises what a job ended with."""
+        """Give every table a change log. Raises Unavailable if its job fails repeatedly."""
         with self._source.read() as txn:
             lacking = list(self._lacking(txn))
-            places = {each.id: each for each in meta.list_databases(txn)}
+            places = {database.id: database for database in meta.list_databases(txn)}
         if lacking:
             self._tell(f"{len(lacking)} tables get a change log")
         for at in range(0, len(lacking), _LOGS_WANTED):
-            asked = [
+            submitted = [
                 (info, self._submitter.submit_nowait(self._log_job(places, info, True)))
                 for info in lacking[at : at + _LOGS_WANTED]
             ]
-            self._asked.update(job_id for _, job_id in asked)
-            for info, job_id in asked:
-                error = self._waited(job_id).error()
+            self._submitted.update(job_id for _, job_id in submitted)
+            for info, job_id in submitted:
+                error = self._wait_for(job_id).error()
                 if error is None:
                     self._ours.add(info.id)
                     continue
-                # dropped, or logged by somebody else: `_own` looks again, and again
+                # the table was dropped, or another client switched the log on: `_own` checks again
                 self._refused[info.id] = self._refused.get(info.id, 0) + 1
                 if self._refused[info.id] >= MOST_REFUSALS:
                     raise Unavailable(f"table {info.name.O} gets no change log: {error}")
 
     def _take_back(self, txn: Transaction) -> None:
-        """Jobs of this move that nobody has begun."""
-        for each in self._roles:
-            each.guard(txn)
+        """Remove jobs of this move that have not begun."""
+        for campaign in self._roles:
+            campaign.guard(txn)
         for job in queue.unfinished(txn):
-            if job.id in self._asked and job.state not in _begun:
+            if job.id in self._submitted and job.state not in _RUNNING_STATES:
                 queue.remove(txn, job)
 
-    def _waited(self, job_id: int) -> Job:
-        """The job at its end. It is said for what it waits."""
+    def _wait_for(self, job_id: int) -> Job:
+        """Wait for the job to end, and report the reason for the wait. Returns the finished job."""
         while True:
             try:
                 return self._submitter.wait(job_id, TOLD_EVERY_S)
@@ -302,54 +312,55 @@ class StoreMove:
         return requests.change_option(code, place, info, on, query=query)
 
     def _logs_off(self) -> None:
-        """After a failure: the source is as it was."""
+        """After a failure: restore the source's settings."""
         with suppress(ExuviaError):
-            for each in self._roles:
-                each.resign(for_good=True)
+            for campaign in self._roles:
+                campaign.resign(for_good=True)
             with self._source.read() as txn:
-                places = {each.id: each for each in meta.list_databases(txn)}
-                logged = [info for info in _stored(txn) if info.id in self._ours]
+                places = {database.id: database for database in meta.list_databases(txn)}
+                logged = [info for info in _client_tables(txn) if info.id in self._ours]
             for info in logged:
                 self._submitter.submit_nowait(self._log_job(places, info, False))
 
     def _tables(self, txn: Transaction) -> Iterator[Table]:
-        for info in _stored(txn):
+        for info in _client_tables(txn):
             table = self._schemas.table_by_id(txn, info.id)
             if table is None:
                 raise Broken(f"table {info.name.O} is gone while nobody changes schemas")
             for physical in info.physical_ids:
                 yield table if physical == table.physical_id else table.part(physical)
 
-    # -- copy ------------------------------------------------------------------------------------
+    # -- copy --------------------------------------------------------------------------------------
 
     def copy(self, snapshot: Snapshot) -> None:
-        """Rows and entries, as they stand in the snapshot."""
+        """Copy rows and entries of the snapshot."""
         about = self._source.count(TABLES)
-        began = told = time.monotonic()
+        began = reported_at = time.monotonic()
         with ThreadPoolExecutor(WRITERS) as pool:
             waiting: list[Future[object]] = []
             for batch in _batched(_copied_pairs(snapshot)):
-                found, payloads = [key for key, _ in batch], [payload for _, payload in batch]
-                waiting.append(pool.submit(self._put, found, payloads))
+                batch_keys, payloads = [key for key, _ in batch], [payload for _, payload in batch]
+                waiting.append(pool.submit(self._put, batch_keys, payloads))
                 if len(waiting) > 2 * WRITERS:
                     waiting.pop(0).result()
                 self._copied += len(batch)
                 self._check()
-                if time.monotonic() - told >= 1.0:
-                    told = time.monotonic()
-                    rate = self._copied / (told - began)
+                if time.monotonic() - reported_at >= 1.0:
+                    reported_at = time.monotonic()
+                    rate = self._copied / (reported_at - began)
                     self._tell(f"{self._copied:,} of about {about:,} keys copied, {rate:,.0f}/s")
-            for each in waiting:
-                each.result()
+            for future in waiting:
+                future.result()
         self._tell(f"{self._copied:,} keys copied in {time.monotonic() - began:.1f} s")
 
-    def _put(self, found: list[bytes], payloads: list[bytes]) -> object:
-        return self._target.bulk(found, payloads, overwrite=True)
+    def _put(self, batch_keys: list[bytes], payloads: list[bytes]) -> object:
+        return self._target.bulk(batch_keys, payloads, overwrite=True)
 
-    # -- follow ----------------------------------------------------------------------------------
+    # -- follow ------------------------------------------------------------------------------------
 
     def _follow_up(self, tables: list[Table], view: View, compare: bool) -> View:
-        """Rounds until one is short; up to which view the target is then."""
+        """Repeat `follow` until a round is short. Returns the view that the target corresponds
+        to."""
         for turn in range(MOST_ROUNDS):
             with closing(self._source.snapshot(SnapshotUse.SPAN)) as snapshot:
                 began = time.monotonic()
@@ -358,7 +369,7 @@ class StoreMove:
                 self._tell(f"round {turn + 1}: {rows:,} rows in {took_s:.2f} s")
                 if compare and turn == 0:
                     self.compare(snapshot)
-                    continue  # time has passed
+                    continue  # comparing took time, so writers are ahead again
             if took_s <= SHORT_S:
                 return view
         raise Unavailable(
@@ -367,17 +378,17 @@ class StoreMove:
         )
 
     def _follow(self, tables: list[Table], snapshot: Snapshot, view: View) -> int:
-        """The target as of the snapshot, from as of the view; how many rows changed."""
+        """Bring the target from the view to the snapshot. Returns the number of changed rows."""
         rows = 0
         for _, parts in groupby(tables, key=lambda table: table.info.id):
-            found = []
+            changes_of_parts = []
             for table in parts:
                 log = keys.log_prefix(table.physical_id, table.info.exuvia_change_log_id)
                 changes = change_log.rows_changed(snapshot, log, table.row_prefix, view)
                 if changes:
-                    found.append((table, changes))
+                    changes_of_parts.append((table, changes))
                     rows += len(changes)
-            self._apply(found)
+            self._apply(changes_of_parts)
         self._rest.refresh(snapshot, self._target)
         self._followed += rows
         self._rounds += 1
@@ -385,55 +396,59 @@ class StoreMove:
         return rows
 
     def _apply(self, changed: list[tuple[Table, list[change_log.ChangedRow]]]) -> None:
-        """All of a table at once, all its partitions: what one row lets go another may have
-        taken."""
-        gone: set[bytes] = set()
+        """Write the changes of all partitions of a table together.
+
+        A unique key that one row has given up may be in use by another row, so all deletions are
+        known before the first write."""
+        deletions: set[bytes] = set()
         puts: dict[bytes, bytes] = {}
         for table, changes in changed:
             for handle, before, after in changes:
                 key = table.row_prefix + handle
                 if before is not None:
                     row = table.decode(before)
-                    gone.add(key)
+                    deletions.add(key)
                     for form in table.forms:
-                        gone.update(entry for entry, _ in form.entries(row, handle))
+                        deletions.update(entry for entry, _ in form.entries(row, handle))
                 if after is not None:
                     row = table.decode(after)
                     puts[key] = after
                     for form in table.forms:
                         for entry, unique in form.entries(row, handle):
                             puts[entry] = form.payload(handle) if unique else LIVE
-        _write(self._target, puts, gone - puts.keys())
+        _write(self._target, puts, deletions - puts.keys())
 
-    # -- compare ---------------------------------------------------------------------------------
+    # -- compare -----------------------------------------------------------------------------------
 
     def compare(self, snapshot: Snapshot) -> None:
         """Raises Broken with the first key that differs."""
         began = time.monotonic()
-        seen = 0
+        compared = 0
         with closing(self._target.snapshot(SnapshotUse.SPAN)) as there:
             theirs = _copied_pairs(there)
             for pair in _copied_pairs(snapshot):
                 if next(theirs, None) != pair:
                     raise Broken(f"the copy differs at or before key {pair[0]!r}")
-                seen += 1
+                compared += 1
             if (more := next(theirs, None)) is not None:
                 raise Broken(f"the copy has a key that is not there: {more[0]!r}")
-        self._tell(f"{seen:,} keys compared in {time.monotonic() - began:.1f} s: they are equal")
+        self._tell(
+            f"{compared:,} keys compared in {time.monotonic() - began:.1f} s: they are equal"
+        )
 
-    # -- the end ---------------------------------------------------------------------------------
+    # -- the end -----------------------------------------------------------------------------------
 
     def switch(self) -> None:
         def switch(txn: Transaction) -> None:
-            for each in self._roles:
-                each.guard(txn)
+            for campaign in self._roles:
+                campaign.guard(txn)
             for other in members.live(txn):
                 if other.id != self._member.id:
                     members.fence(txn, other.id)
             txn.put(keys.MOVED, self._to.encode())
             notify_all(txn, ("version", "owner", "ack"))
 
-        self._has_switched = True  # or nobody knows
+        self._has_switched = True  # set before the commit, whose outcome may be unknown
         self._source.transact(switch)
 
     def open(self, tables: list[Table]) -> None:
@@ -446,7 +461,7 @@ class StoreMove:
 
         def open_it(txn: Transaction) -> None:
             if txn.get(keys.FILLING) != self._id:
-                raise Unavailable("the move was given up by somebody else")
+                raise Unavailable("another process has aborted the move")
             txn.delete(keys.FILLING)
             txn.put(keys.FORMAT, keys.number(bootstrap.FORMAT_VERSION))
             txn.put(keys.RELEASE, __version__.encode())
@@ -456,8 +471,9 @@ class StoreMove:
 
         self._target.transact(open_it)
 
-    def _as_there(self, key: bytes, payload: bytes) -> bytes:
-        """A pair of the source's meta data as it is in the target: logs of this move end."""
+    def _target_payload(self, key: bytes, payload: bytes) -> bytes:
+        """The payload of a meta key as the target needs it: without change logs that this move
+        added."""
         if not key.startswith(_TABLE_INFOS) or not self._ours:
             return payload
         if int.from_bytes(key[len(_TABLE_INFOS) :], "big") not in self._ours:
@@ -470,38 +486,38 @@ _TABLE_INFOS = keys.meta("table")
 
 
 class _Rest:
-    """Meta data and system tables: read whole in each round, written where they have changed."""
+    """Meta data and system tables: each round reads them whole, and writes what has changed."""
 
     def __init__(self, as_there: Callable[[bytes, bytes], bytes]) -> None:
-        self._as_there = as_there
-        self._held: set[bytes] = set()
+        self._target_payload = as_there
+        self._copied: set[bytes] = set()
         self._view: View | None = None
 
     def refresh(self, snapshot: Snapshot, target: Store) -> None:
-        """The target's as the snapshot's."""
-        seen: set[bytes] = set()
+        """Make these keys of the target equal to the snapshot's."""
+        present: set[bytes] = set()
         puts: dict[bytes, bytes] = {}
-        known = self._view
+        last_view = self._view
         for span in (META, *(keys.table_span(info.id) for info in SYSTEM.values())):
-            for found, raws in snapshot.chunks(span):
-                for key, raw, stamp in zip(found, raws, snapshot.stamps(raws), strict=True):
-                    if _stays(key):
+            for chunk_keys, raws in snapshot.chunks(span):
+                for key, raw, stamp in zip(chunk_keys, raws, snapshot.stamps(raws), strict=True):
+                    if _is_excluded(key):
                         continue
-                    seen.add(key)
-                    if known is None or not known.saw(int(stamp)):
-                        puts[key] = self._as_there(key, raw[snapshot.skip :])
-        _write(target, puts, self._held - seen)
-        self._held, self._view = seen, snapshot.view
+                    present.add(key)
+                    if last_view is None or not last_view.saw(int(stamp)):
+                        puts[key] = self._target_payload(key, raw[snapshot.skip :])
+        _write(target, puts, self._copied - present)
+        self._copied, self._view = present, snapshot.view
 
 
-def _stays(key: bytes) -> bool:
+def _is_excluded(key: bytes) -> bool:
     if key[:1] == b"t":
         return key[9:10] not in (_ROW, _ENTRY)
-    return key.startswith(_STAYS)
+    return key.startswith(_EXCLUDED)
 
 
-def _stored(txn: Transaction) -> Iterator[TableInfo]:
-    """Tables with rows of clients."""
+def _client_tables(txn: Transaction) -> Iterator[TableInfo]:
+    """Tables that hold rows of clients."""
     for database in meta.list_databases(txn):
         for info in meta.list_tables(txn, database.id):
             if info.is_stored and not is_system(info):
@@ -509,13 +525,13 @@ def _stored(txn: Transaction) -> Iterator[TableInfo]:
 
 
 def _copied_pairs(snapshot: Snapshot) -> Iterator[Pair]:
-    """Rows and live entries of all tables but the system's, in key order."""
+    """Rows and live index entries of all tables except system tables, in key order."""
     skip = snapshot.skip
-    for found, raws in snapshot.chunks(TABLES, BATCH_KEYS):
-        for key, raw in zip(found, raws, strict=True):
+    for chunk_keys, raws in snapshot.chunks(TABLES, BATCH_KEYS):
+        for key, raw in zip(chunk_keys, raws, strict=True):
             kind = key[9:10]
-            stands = kind == _ROW or (kind == _ENTRY and raw[skip:] != TOMBSTONE)
-            if stands and key[1:9] not in _SYSTEM:
+            is_live = kind == _ROW or (kind == _ENTRY and raw[skip:] != TOMBSTONE)
+            if is_live and key[1:9] not in _SYSTEM:
                 yield key, raw[skip:]
 
 
@@ -524,11 +540,11 @@ def _batched(pairs: Iterator[Pair]) -> Iterator[list[Pair]]:
         yield batch
 
 
-def _write(store: Store, puts: dict[bytes, bytes], gone: Iterable[bytes]) -> None:
-    """Removed first: in a store that nobody else writes."""
-    left = sorted(gone)
-    for at in range(0, len(left), BATCH_KEYS):
-        part = left[at : at + BATCH_KEYS]
+def _write(store: Store, puts: dict[bytes, bytes], deletions: Iterable[bytes]) -> None:
+    """Write to a store that nobody else writes to: deletions first, then puts."""
+    ordered = sorted(deletions)
+    for at in range(0, len(ordered), BATCH_KEYS):
+        part = ordered[at : at + BATCH_KEYS]
         store.transact(lambda txn, part=part: txn.remove_all(part))  # type: ignore[misc]
     items = sorted(puts.items())
     for at in range(0, len(items), BATCH_KEYS):
@@ -536,9 +552,9 @@ def _write(store: Store, puts: dict[bytes, bytes], gone: Iterable[bytes]) -> Non
         store.bulk([key for key, _ in some], [payload for _, payload in some], overwrite=True)
 
 
-def _waiting_for(begun: list[Job]) -> str:
-    first = begun[0]
-    more = f" and {len(begun) - 1} more" if len(begun) > 1 else ""
+def _waiting_for(jobs: list[Job]) -> str:
+    first = jobs[0]
+    more = f" and {len(jobs) - 1} more" if len(jobs) > 1 else ""
     paused = "; it is paused: resume or cancel it" if first.state == JobState.PAUSED else ""
     return f"waits for job {first.id} ({first.type.name.lower()}){more} to end{paused}"
 
@@ -546,8 +562,8 @@ def _waiting_for(begun: list[Job]) -> str:
 # -- the target while it is filled -----------------------------------------------------------------
 
 
-class _Held:
-    """Nobody else fills it meanwhile."""
+class _ExclusiveMark:
+    """Holds a mark in the target that excludes other moves."""
 
     def __init__(self, target: Store) -> None:
         self._target = target
@@ -563,13 +579,15 @@ class _Held:
 
 
 def _begin_filling(target: Store, move_id: bytes, tell: Tell) -> None:
-    """Empty it, if a move has left something there. Raises Unavailable for any other store."""
+    """Mark the target as being filled. Empties it if a former move left keys there.
+
+    Raises Unavailable for any other store that is not empty."""
     with target.read() as txn:
         is_empty = next(txn.scan(EVERYTHING, limit=1), None) is None
         if not is_empty and txn.get(keys.FORMAT) != keys.number(bootstrap.MOVING):
             raise Unavailable("the target is not empty")
     if not is_empty:
-        tell("the target has what a former move left: it is emptied")
+        tell("removing what a former move left in the target")
         target.transact(lambda txn: txn.put(keys.FILLING, b""))
         _empty(target)
 
@@ -582,17 +600,18 @@ def _begin_filling(target: Store, move_id: bytes, tell: Tell) -> None:
 
 
 def _empty(store: Store) -> None:
-    kept = {keys.FORMAT, keys.FILLING}
+    retained = {keys.FORMAT, keys.FILLING}
     with closing(store.snapshot(SnapshotUse.SPAN)) as snapshot:
-        for found, _ in snapshot.chunks(EVERYTHING, BATCH_KEYS):
-            part = [key for key in found if key not in kept]
+        for chunk_keys, _ in snapshot.chunks(EVERYTHING, BATCH_KEYS):
+            part = [key for key in chunk_keys if key not in retained]
             store.transact(lambda txn, part=part: txn.remove_all(part))  # type: ignore[misc]
 
 
 def give_up(source: Store, target: Store) -> None:
-    """The way back of a move that has switched and not opened: the source serves again, and the
-    target never will as it is. Raises 1105 where the target has opened: it has commits of
-    its own, and the way back is a move of its own."""
+    """Undo a move that has switched but not opened: the source serves again, the target is closed.
+
+    Raises 1105 if the target has opened. It may have commits of its own, so only another move can
+    go back."""
 
     def close(txn: Transaction) -> None:
         form = txn.get(keys.FORMAT)

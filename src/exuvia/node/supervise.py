@@ -1,4 +1,5 @@
-"""Who keeps whom alive: `exuvia serve` its front, that its back; nobody outlives its parent.
+"""Process supervision: `exuvia serve` restarts its fronts, front 0 its back; no child outlives its
+parent.
 
     exuvia serve (Keeper)      fronts (forks of it)      back (python -m exuvia.node.back)
     starts them, and again     front 0 starts it, and    prctl PDEATHSIG: SIGTERM
@@ -7,13 +8,17 @@
     killed, ...                SIGKILL                   in order, after GRACE_S by force
     passes SIGTERM on          stop in order on it
 
-Again after 0.1 s, twice as long each time up to 5 s; from anew after a quiet minute. A node whose
-front 0 was never ready ends: what it said is why it cannot start. The keeper loads nothing and
-holds open what all fronts share (server/fronts.py): the sockets, so clients who come while a front
-is started again wait for it; if it cannot be, they are told. It has one thread when it forks.
-Killing it by force means the node.
+The pause before a restart is 0.1 s, then twice as long each time up to 5 s; it is 0.1 s again after
+a quiet minute. If front 0 was never ready, the node ends: the front's own output shows why it
+cannot start.
 
-Spark's JVM ends when its own standard input does, and that is held by the back: so it ends with it.
+The keeper imports little. It holds the resources open that all fronts share (server/fronts.py),
+such as the listening sockets. So clients that connect while a front is restarted wait for it; if it
+cannot be restarted, they get an error. The keeper has one thread when it forks. Killing it by force
+ends the node.
+
+Spark's JVM ends when its standard input is closed. The back holds that open, so the JVM ends with
+the back.
 """
 
 import atexit
@@ -36,7 +41,7 @@ QUIET_S = 60.0
 GRACE_S = 3.0
 CRASHED = 70
 _PR_SET_PDEATHSIG = 1
-_STDERR = 2  # sys.stderr of a notebook is no file
+_STDERR = 2  # sys.stderr has no descriptor in a notebook
 _ASKED_TO_STOP = (signal.SIGTERM, signal.SIGINT)
 _OF_DAMAGE = (signal.SIGABRT, signal.SIGBUS, signal.SIGSEGV)
 
@@ -46,45 +51,48 @@ Ready = Callable[[str], None]
 
 
 def _next_pause(pause_s: float, lived_s: float) -> float:
-    """How long to wait before the next life."""
+    """The pause before the next start. Unit: s."""
     return FIRST_PAUSE_S if lived_s >= QUIET_S else min(pause_s * 2, LONGEST_PAUSE_S)
 
 
 def described_end(code: int, pause_s: float | None = None) -> dict[str, object]:
-    """What is logged of a life that ended: LMDB ends its process where it meets a page that is none
-    (an assertion), and the kernel where the disk cannot read one."""
-    found: dict[str, object] = {"exit_code": code}
+    """The log fields for a process that ended. Some signals point to a damaged store.
+
+    LMDB aborts its process on an invalid page (SIGABRT); the kernel sends SIGBUS if the disk cannot
+    read a page."""
+    fields: dict[str, object] = {"exit_code": code}
     if pause_s is not None:
-        found["again_in_s"] = pause_s
+        fields["again_in_s"] = pause_s
     if -code in _OF_DAMAGE:
-        found["reason"] = (
+        fields["reason"] = (
             f"{signal.Signals(-code).name}: the store's file data.mdb may be damaged, or its disk "
             "unreadable, if this comes again: stop all nodes, keep the file, check the disk, and "
             "restore the last good copy"
         )
-    return found
+    return fields
 
 
 class _Front:
-    """One of the keeper's children, and what comes after it."""
+    """A front: its process, and the state for the next start."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.pid = 0
-        self.line = ""  # it was ready with
+        self.line = ""  # passed to `ready`
         self.pause_s = FIRST_PAUSE_S
         self.began = self.due = 0.0
-        self.files: list[int] = []  # its pidfd, and what it tells by
+        self.files: list[int] = []  # the read end of its pipe, its pidfd
 
 
 class Keeper:
-    """Runs `life(number, before, ready)` in a forked process for each front, again whenever that
-    ends by itself.
+    """Runs `life(number, before, ready)` in a forked process for each front, again whenever it ends
+    by itself.
 
-    `life` calls `ready` with a line once it serves, and gives its exit code. `before` is the line
-    that front 0 was first ready with, "" in its own first life; the others begin after that.
-    `ended`: told of each front's number when it has ended. `unserved`: called when one could not be
-    started again, and no other serves. For the main thread of a process that has no other."""
+    `life` calls `ready` with a line once it serves, and returns its exit code. `before` is the
+    first line that front 0 passed to `ready`; "" in front 0's first life. The other fronts start
+    after that. `ended` is called with the number of each front that ended. `unserved` is called
+    when a front ended before it was ready and no other serves. Use it in the main thread of a
+    process without other threads."""
 
     def __init__(
         self,
@@ -100,80 +108,80 @@ class Keeper:
         self._unserved = unserved
         self._fronts = [_Front(number) for number in range(fronts)]
         self._before = ""
-        self._code: int | None = None  # the node's, as soon as it is to end
+        self._code: int | None = None  # the node's exit code, once it has to end
         self._wake = os.eventfd(0, os.EFD_NONBLOCK)
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._wake, selectors.EVENT_READ)
 
     def run(self) -> int:
-        """Until a signal comes, or the first life ends before it was ready; the exit code."""
+        """Run until a signal comes, or front 0 ends before it was ready. Returns the exit code."""
         for number in _ASKED_TO_STOP:
             signal.signal(number, self._stop)
-        while self._code is None or any(each.pid for each in self._fronts):
-            seen = [key for key, _ in self._selector.select(self._begin_due()) if key.data]
-            for key in sorted(seen, key=lambda key: not key.data[1]):
-                front, tells = key.data
-                if tells:
-                    self._hear(front, key.fd)
-                else:  # last: burying a front closes what it told by
-                    self._bury(front)
+        while self._code is None or any(front.pid for front in self._fronts):
+            events = [key for key, _ in self._selector.select(self._begin_due()) if key.data]
+            for key in sorted(events, key=lambda key: not key.data[1]):
+                front, is_pipe = key.data
+                if is_pipe:
+                    self._read_line(front, key.fd)
+                else:  # last: it closes the pipe
+                    self._reap(front)
         return self._code
 
     def _stop(self, *_: object) -> None:
-        """As a signal's handler, or because the node is to end: everybody."""
+        """Ask all fronts to end. Also the signal handler."""
         if self._code is None:
             self._code = 0
-        for each in self._fronts:
-            if each.pid:
-                os.kill(each.pid, signal.SIGTERM)
+        for front in self._fronts:
+            if front.pid:
+                os.kill(front.pid, signal.SIGTERM)
         os.eventfd_write(self._wake, 1)
 
     def _begin_due(self) -> float | None:
-        """Start whoever is due; seconds until the next one is."""
+        """Start the fronts that are due. Returns the seconds until the next one is."""
         if self._code is not None:
             return None
         now = self._clock.monotonic()
         waiting = [
-            each for each in self._fronts if not each.pid and (self._before or not each.number)
+            front for front in self._fronts if not front.pid and (self._before or not front.number)
         ]
-        for each in waiting:
-            if each.due <= now:
-                self._begin(each)
-        return min((each.due - now for each in waiting if not each.pid), default=None)
+        for front in waiting:
+            if front.due <= now:
+                self._begin(front)
+        return min((front.due - now for front in waiting if not front.pid), default=None)
 
     def _begin(self, front: _Front) -> None:
         keeper = os.getpid()
-        told, tell = os.pipe()
-        signal.pthread_sigmask(signal.SIG_BLOCK, _ASKED_TO_STOP)  # none is lost between the two
+        read_end, write_end = os.pipe()
+        signal.pthread_sigmask(signal.SIG_BLOCK, _ASKED_TO_STOP)  # no signal is lost around fork
         child = os.fork()
         if child == 0:
             self._selector.close()
-            for fd in (told, self._wake, *(fd for each in self._fronts for fd in each.files)):
+            for fd in (read_end, self._wake, *(fd for other in self._fronts for fd in other.files)):
                 os.close(fd)
-            self._be(front, keeper, tell)
-        os.close(tell)
+            self._run_child(front, keeper, write_end)
+        os.close(write_end)
         front.pid, front.began, front.line = child, self._clock.monotonic(), ""
-        front.files = [told, os.pidfd_open(child)]
+        front.files = [read_end, os.pidfd_open(child)]
         for fd in front.files:
-            self._selector.register(fd, selectors.EVENT_READ, (front, fd == told))
+            self._selector.register(fd, selectors.EVENT_READ, (front, fd == read_end))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _ASKED_TO_STOP)
 
-    def _hear(self, front: _Front, told: int) -> None:
-        """It serves, or says nothing more."""
-        line = os.read(told, 1 << 16).decode().strip()
+    def _read_line(self, front: _Front, fd: int) -> None:
+        """Read the line of a front that is ready, or close its pipe at the end of file."""
+        line = os.read(fd, 1 << 16).decode().strip()
         front.line = front.line or line
         self._before = self._before or line
         if not line:
-            self._selector.unregister(told)
-            os.close(told)
-            front.files.remove(told)
+            self._selector.unregister(fd)
+            os.close(fd)
+            front.files.remove(fd)
 
-    def _bury(self, front: _Front) -> None:
-        """It has ended: is it begun again?"""
+    def _reap(self, front: _Front) -> None:
+        """Collect the exit code of a front, and schedule its restart or end the node."""
         _, status = os.waitpid(front.pid, 0)
         for fd in list(front.files):
             if len(front.files) > 1 and fd == front.files[0]:
-                self._hear(front, fd)  # what it said last
+                self._read_line(front, fd)  # its last line
         for fd in front.files:
             self._selector.unregister(fd)
             os.close(fd)
@@ -183,7 +191,7 @@ class Keeper:
         if self._code is not None:
             self._code = self._code or (0 if -code in _ASKED_TO_STOP else abs(code))
         elif code == 0 or not self._before:
-            if code < 0:  # a front that exits by itself has said why
+            if code < 0:  # a front that exits by itself has logged the reason
                 _log.error("the front ended before it served", extra=described_end(code))
             self._code = abs(code)
             self._stop()
@@ -191,13 +199,13 @@ class Keeper:
             now = self._clock.monotonic()
             front.pause_s = _next_pause(front.pause_s, now - front.began)
             front.due = now + front.pause_s
-            said = {"front": front.number} if front.number else {}
-            _log.error("the front ended", extra=described_end(code, front.pause_s) | said)
-            if not front.line and not any(each.pid and each.line for each in self._fronts):
+            fields = {"front": front.number} if front.number else {}
+            _log.error("the front ended", extra=described_end(code, front.pause_s) | fields)
+            if not front.line and not any(other.pid and other.line for other in self._fronts):
                 self._unserved()
 
-    def _be(self, front: _Front, keeper: int, tell: int) -> None:
-        """The whole of the forked process."""
+    def _run_child(self, front: _Front, keeper: int, write_end: int) -> None:
+        """Run the forked process to its end."""
         code = CRASHED
         try:
             for number in _ASKED_TO_STOP:
@@ -206,10 +214,10 @@ class Keeper:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _ASKED_TO_STOP)
 
             def ready(line: str) -> None:
-                os.write(tell, f"{line}\n".encode())
+                os.write(write_end, f"{line}\n".encode())
 
             code = self._life(front.number, self._before, ready)
-        except BaseException as error:  # the last stop of a process: nothing may end it silently
+        except BaseException as error:  # last handler of the process: no error is silent
             _log.critical("the front failed", exc_info=error)
         finally:
             try:
@@ -220,9 +228,10 @@ class Keeper:
 
 
 class Supervisor:
-    """Starts a child process again whenever it ends, until told to stop. `apart`: what a terminal
-    sends to all that run in it (an interrupt, a stop) is not for the child. `environment`: the
-    child's, if it is not to be this process's."""
+    """Restarts a child process whenever it ends, until it is stopped.
+
+    `apart`: the child gets a session of its own, so that a terminal's interrupt or stop does not
+    reach it. `environment`: the child's environment, if it differs from this process's."""
 
     def __init__(
         self,
@@ -243,16 +252,16 @@ class Supervisor:
 
     @property
     def started(self) -> bool:
-        """Whether it was told to begin."""
+        """Whether `start` was called."""
         return self._thread.ident is not None
 
     def start(self) -> None:
-        """Begin; returns at once."""
+        """Start the child in the background."""
         self._thread.start()
 
     @property
     def pid(self) -> int | None:
-        """The child's process id, None between two of them."""
+        """The child's process id, or None between two children."""
         child = self._child
         return child.pid if child is not None and child.poll() is None else None
 
@@ -262,7 +271,7 @@ class Supervisor:
             began = self._clock.monotonic()
             try:
                 code = self._one_life()
-            except OSError as error:  # no process, no memory: there may be some later
+            except OSError as error:  # no free process or memory: may be temporary
                 _log.error("the back was not started", extra={"reason": str(error)})
                 code = 1
             if self._stopping.is_set():
@@ -295,7 +304,7 @@ class Supervisor:
                 self._child.terminate()
 
     def finish_stop(self, timeout_s: float) -> None:
-        """Wait for its end, by force after that time."""
+        """Wait for the child to end; kill it after `timeout_s`."""
         with self._lock:
             child = self._child
         if child is None:
@@ -311,15 +320,15 @@ class Supervisor:
 
 
 def end_with_parent(parent_pid: int, stop: Callable[[], None]) -> None:
-    """Call `stop` when the parent ends, however it ends, and end by force GRACE_S later.
+    """Call `stop` when the parent ends in any way, and end by force GRACE_S later.
 
-    For the child's main thread, before anything else. Exits at once if the parent is gone."""
+    Call it first in the child's main thread. Exits at once if the parent has ended."""
     end_with(parent_pid, signal.SIGTERM)
     threading.Thread(target=_watch_input, args=(stop,), name="parent-watch", daemon=True).start()
 
 
 def end_with(parent_pid: int, number: int) -> None:
-    """The kernel sends this process that signal when its parent ends. Exits if it has ended."""
+    """Have the kernel send this signal when the parent ends. Exits if it has ended."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
     if os.getppid() != parent_pid:
         raise SystemExit("the parent ended before its child began")
@@ -332,17 +341,19 @@ def _watch_input(stop: Callable[[], None]) -> None:
 
 
 class LastStop:
-    """Ends this process with `code` when all that waits for its end has run, and without taking the
-    interpreter down. That kills the daemon threads wherever they are, and one inside a C++ library
-    (DuckDB, in a statement that was left behind) takes the process along: SIGABRT, "exception not
-    rethrown". To be made when the process begins: what registers for its end later runs before."""
+    """Ends this process with `code` once all exit handlers have run, but without finalizing the
+    interpreter.
+
+    Finalizing kills daemon threads anywhere. If one is inside a C++ library (DuckDB, in an
+    abandoned statement), the process aborts: SIGABRT, "exception not rethrown". Create it when the
+    process begins: exit handlers registered later run before it."""
 
     def __init__(self) -> None:
-        self.code = 1  # of an exception that nobody caught
+        self.code = 1  # the code for an uncaught exception
         atexit.register(self._end)
 
     def run(self, main: Callable[[], int | None]) -> None:
-        """Exits with what `main` gives, or with its SystemExit."""
+        """Exit with the return value of `main`, or with its SystemExit."""
         try:
             self.code = main() or 0
         except SystemExit as end:
@@ -355,15 +366,16 @@ class LastStop:
         try:
             logging.shutdown()
             for stream in (sys.stdout, sys.stderr):
-                with suppress(OSError, ValueError):  # nobody reads it; it is closed
+                with suppress(OSError, ValueError):  # the pipe has no reader, or is closed
                     stream.flush()
         finally:
             os._exit(self.code)
 
 
 def end_by_force(grace_s: float, code: int) -> threading.Event:
-    """End this process after `grace_s` even if a thread hangs in a library, unless what it gives
-    back is set; returns at once."""
+    """End this process after `grace_s` even if a thread hangs in a library; returns at once.
+
+    Set the returned event to cancel this."""
     stopped = threading.Event()
 
     def end() -> None:

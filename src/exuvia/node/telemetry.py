@@ -3,10 +3,10 @@
     the back      a trace for each schema change                   (ddl/tracing.py)
     each front    a span for statements, off by default            (server/traces.py)
 
-It is on where the environment names a collector as OpenTelemetry's programs read it
-(OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT; OTEL_SERVICE_NAME and the others
-likewise), and needs the extra `otel`. Spans are sent in the background, and dropped while a
-collector does not take them.
+Tracing is on if the environment names a collector: OTEL_EXPORTER_OTLP_ENDPOINT or
+OTEL_EXPORTER_OTLP_TRACES_ENDPOINT. It needs the extra `otel`, and reads OTEL_SERVICE_NAME and
+OpenTelemetry's other variables. Spans are sent in the background, and dropped while the collector
+does not accept them.
 """
 
 import logging
@@ -26,7 +26,8 @@ _log = logging.getLogger(__name__)
 
 
 class Telemetry:
-    """`trace` is told of each job that has ended, `statement` of each sampled statement."""
+    """Sends spans. Call `trace` with each job that has ended, `statement` with each sampled
+    statement."""
 
     def __init__(self, member: Member) -> None:
         self.trace: Callable[[Job], None] = untraced
@@ -48,11 +49,11 @@ class Telemetry:
             )
         except ImportError as error:
             reason = f"{error}: pip install 'exuvia[otel]'"
-            _log.warning("traces are wanted and cannot be sent", extra={"reason": reason})
+            _log.warning("traces cannot be sent", extra={"reason": reason})
             return
-        named = {"service.name": os.environ.get("OTEL_SERVICE_NAME", "exuvia")}
+        name_attribute = {"service.name": os.environ.get("OTEL_SERVICE_NAME", "exuvia")}
         resource = Resource.create(
-            {**named, "service.version": __version__, "service.instance.id": member.id}
+            {**name_attribute, "service.version": __version__, "service.instance.id": member.id}
         )
         processor = BatchSpanProcessor(OTLPSpanExporter())
 
@@ -60,7 +61,7 @@ class Telemetry:
             return SpanContext(trace, span, is_remote, TraceFlags(TraceFlags.SAMPLED))
 
         def emit_job(span: JobSpan) -> None:
-            told = ReadableSpan(
+            readable = ReadableSpan(
                 span.name,
                 context=context_of(span.trace, span.id),
                 parent=context_of(span.trace, span.parent) if span.parent else None,
@@ -70,7 +71,7 @@ class Telemetry:
                 start_time=span.began_ns,
                 end_time=span.ended_ns,
             )
-            processor.on_end(told)
+            processor.on_end(readable)
 
         def trace(job: Job) -> None:
             for span in spans_of(job):
@@ -96,14 +97,15 @@ class Telemetry:
         self._end = processor.shutdown
 
     def stop(self) -> None:
-        """Send what is left."""
+        """Send the remaining spans."""
         self._end()
 
 
 def statement_traces(
     trace_statements: str, member: Member, clock: Clock
 ) -> tuple[StatementTraces | None, Callable[[], None]]:
-    """The sampler of a front's statements, None for off, and what sends the last spans."""
+    """The sampler of a front's statements, or None if it is off, and a function that sends the last
+    spans."""
     share = share_of(trace_statements)
     if share is None:
         return None, lambda: None

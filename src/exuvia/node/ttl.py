@@ -1,35 +1,36 @@
-"""Jobs that delete the rows that have expired (catalog/ttl.py), as TiDB's TTL jobs.
+"""Jobs that delete expired rows (catalog/ttl.py), as TiDB's TTL jobs do.
 
     mysql.tidb_ttl_table_status   a row for each table, or partition, whose rows expire
-    mysql.tidb_ttl_task           what a job does, and how far it has come
+    mysql.tidb_ttl_task           the work and the progress of a job
     mysql.tidb_ttl_job_history    jobs that run and jobs that ended, for 90 days
 
     due, a slot is free      its last job began TTL_JOB_INTERVAL ago, and a second at least, or it
                              never had one -> a job
-    running                  pieces of rows are read, what expired before the job's moment is
-                             deleted, some rows a transaction
+    running                  reads rows piece by piece; deletes those that expired before the job
+                             began, some rows a transaction
     the end of the rows, or TTL_ENABLE='OFF', REMOVE TTL, a drop, tidb_ttl_job_enable=OFF, outside
-    the window, six hours    the job ends: history says how far it came
+    the window, six hours    the job ends: history shows its progress
 
-The owner of `gc` schedules and does all of it, in one loop: looks are made when a schema version or
-a variable has changed, when a job is due or has ended. What it writes requires its term, so one
-that was deposed deletes nothing. Its successor goes on where the last transaction says that the
-job had come to: deletes and what the task's row says of them are one transaction.
+The owner of `gc` schedules and runs all jobs, in one loop. It looks for due and finished jobs when
+a schema version or a variable has changed, and when a job is due or has ended. Its writes require
+its term, so a deposed owner deletes nothing. Its successor continues from the last transaction,
+because the rows deleted and the task's progress are one transaction.
 
-No row is deleted that has not expired. A scan only proposes. The transaction that deletes reads the
-row again on the newest snapshot, as a client's DELETE does, with the table's TTL as it is then: a
-row that was changed meanwhile stays, and so do all where nobody wants them deleted any more. It
-passes the same stations as clients' rows (node/ttl_rows.py). No row goes of a table that a foreign
-key refers to, so nothing cascades: statements refuse the two together, but a key that waited for a
-table of that name finds it by RENAME.
+Only expired rows are deleted. A scan only proposes rows. The deleting transaction reads each row
+again on the newest snapshot, as a client's DELETE does, with the TTL that the table has then. Rows
+changed in the meantime are retained, and so are all rows if TTL was switched off.
 
-A row that a client holds is left for later, alone; after TRIES it is counted as an error, and the
-next job will meet it.
+Deletes use the same code as clients' DELETE (node/ttl_rows.py). Rows of a table that a foreign key
+refers to are not deleted, so nothing cascades. Statements refuse to combine the two. But a foreign
+key to a table that did not exist may find it after a RENAME.
 
-Beside clients it gives way as a reorg does: the same controller gives it a share of the time
-(pipeline/throttle.py). TiDB's workers are goroutines on every node; here at most
-tidb_ttl_scan_worker_count jobs (and tidb_ttl_running_tasks, if that is said) take turns, and
-tidb_ttl_delete_worker_count changes nothing.
+A row locked by a client is retried later, alone. After TRIES it is counted as an error; the next
+job tries again.
+
+Under concurrent load a TTL job yields to clients as a reorg does: the same controller limits its
+share of the time (pipeline/throttle.py). TiDB runs its workers on every node. Here at most
+tidb_ttl_scan_worker_count jobs take turns, or tidb_ttl_running_tasks if it is set and lower.
+tidb_ttl_delete_worker_count has no effect.
 """
 
 import logging
@@ -67,9 +68,9 @@ from exuvia.sql.functions.moment import add
 STATUS, TASK, HISTORY = "tidb_ttl_table_status", "tidb_ttl_task", "tidb_ttl_job_history"
 WAITING, RUNNING, FINISHED = "waiting", "running", "finished"
 IDLE_S = 10.0
-LOOK_S = 10.0  # for a window that closes, a job that is too old
-NOTE_S = 1.0
-LEAST_S = 1.0  # between two jobs of a table: '0h' is an interval too
+LOOK_S = 10.0  # notices a window that closes, a job that is too old
+SAVE_PROGRESS_S = 1.0
+LEAST_S = 1.0  # between two jobs of a table: the interval may be '0h'
 RETRY_S = 1.0
 SCANNED_ROWS = 5_000
 TRIES = 3
@@ -107,7 +108,7 @@ class TtlStatus(NamedTuple):
 
 
 class TtlTask(NamedTuple):
-    """A row of mysql.tidb_ttl_task: a job has one, about all of its rows."""
+    """A row of mysql.tidb_ttl_task. A job has one task for all of its rows."""
 
     job_id: str
     table_id: int
@@ -144,7 +145,7 @@ class TtlHistory(NamedTuple):
 
 
 class TtlProgress(msgspec.Struct, frozen=True):
-    """`state` of a task. `exuvia_reached`: what it has done with rows below that key, in hex."""
+    """`state` of a task. `exuvia_reached`: rows below this key are done; in hex."""
 
     total_rows: int = 0
     success_rows: int = 0
@@ -153,7 +154,7 @@ class TtlProgress(msgspec.Struct, frozen=True):
     exuvia_reached: str = ""
 
     def counted(self, total: int, success: int, error: int) -> "TtlProgress":
-        """With so many rows more."""
+        """The progress after these additional rows."""
         return msgspec.structs.replace(
             self,
             total_rows=self.total_rows + total,
@@ -163,7 +164,7 @@ class TtlProgress(msgspec.Struct, frozen=True):
 
 
 class TtlSummary(msgspec.Struct, frozen=True, omit_defaults=True):
-    """As TiDB writes it into the status and the history."""
+    """The summary as TiDB writes it into the status and the history."""
 
     total_rows: int
     success_rows: int
@@ -178,7 +179,7 @@ _progress = msgspec.json.Decoder(TtlProgress)
 
 
 def _put(txn: Transaction, table_name: str, row: Row, key: tuple[object, ...]) -> None:
-    """The row, in place of the one of that primary key."""
+    """Write the row, replacing the row with the same primary key."""
     table = planned(txn, table_name)
     handle = handle_from(table, key)
     before = reader.get(txn, table, handle)
@@ -208,7 +209,7 @@ def statuses(txn: Transaction) -> Iterator[TtlStatus]:
 
 
 def _seconds(packed: int) -> int:
-    """A packed moment without its microseconds: the columns have none."""
+    """The packed moment in whole seconds, as the columns store it."""
     return packed >> 20 << 20
 
 
@@ -220,7 +221,7 @@ def _elapsed_s(since: int, until: int) -> float:
 
 
 def expire_time(info: TableInfo, now: int, zone: tzinfo | None) -> int:
-    """What is older than that has expired. Packed, in UTC, as `now` is. Raises Refused."""
+    """The moment before which a row has expired. Packed, in UTC, as `now` is. Raises Refused."""
     ttl = info.exuvia_ttl
     assert ttl is not None, info.name.O
     local = add(shift_zone(now, None, zone), amount_of(ttl), ttl.unit, -1)
@@ -228,7 +229,7 @@ def expire_time(info: TableInfo, now: int, zone: tzinfo | None) -> int:
 
 
 def expiry_limit(column: ColumnInfo, expire: int, zone: tzinfo | None) -> int:
-    """Values below it, as rows hold them, have expired."""
+    """The exclusive upper limit of expired values, in the form stored in rows."""
     if column.type.Tp == TypeCode.TIMESTAMP:
         return expire
     local = shift_zone(expire, None, zone) if expire else 0
@@ -236,7 +237,7 @@ def expiry_limit(column: ColumnInfo, expire: int, zone: tzinfo | None) -> int:
 
 
 class TtlSettings(NamedTuple):
-    """What people set. `per_s`: deletes, 0 for any number."""
+    """The settings of TTL jobs. `per_s`: deletes a second; 0 means no limit."""
 
     may_run: bool
     scan_rows: int
@@ -266,7 +267,7 @@ def jobs_are_enabled(txn: Transaction) -> bool:
 
 
 def _is_barred(txn: Transaction, info: TableInfo) -> bool:
-    """Whether no row of the table may go by itself now."""
+    """Whether an import or a foreign key forbids to delete the table's rows now."""
     return bool(info.exuvia_import_id or meta.with_children(txn, info).exuvia_referred)
 
 
@@ -274,12 +275,14 @@ def _is_barred(txn: Transaction, info: TableInfo) -> bool:
 
 
 class _Unwanted(Exception):
-    """Nobody wants rows of the table deleted any more."""
+    """Rows of the table are no longer to be deleted."""
 
 
 class TtlJob:
-    """One that runs, in its owner's memory. `pending`: rows to be deleted, and how often that was
-    tried; what lies below `reached` is done with once there are none."""
+    """A running job in its owner's memory.
+
+    `pending`: rows to delete, and the number of attempts. Rows below `reached` are done once it is
+    empty."""
 
     def __init__(self, status: TtlStatus, task: TtlTask) -> None:
         self.number = task.job_id
@@ -290,11 +293,11 @@ class TtlJob:
         self.progress = _progress.decode(task.state or "{}")
         self.reached = bytes.fromhex(self.progress.exuvia_reached)
         self.pending: deque[tuple[list[bytes], int]] = deque()
-        self.noted_at = 0.0
+        self.saved_at = 0.0
 
 
 class TtlTarget(NamedTuple):
-    """A table, or a partition of one, whose rows expire by jobs."""
+    """A table or partition whose rows expire by jobs."""
 
     table: Table
     part: Table
@@ -302,7 +305,9 @@ class TtlTarget(NamedTuple):
     @property
     def partition(self) -> str | None:
         cut = self.table.info.partition
-        ids = {} if cut is None else {each.id: each.name.O for each in cut.definitions}
+        ids = (
+            {} if cut is None else {partition.id: partition.name.O for partition in cut.definitions}
+        )
         return ids.get(self.part.physical_id)
 
 
@@ -316,19 +321,20 @@ class RowDeleter(Protocol):
         judge: Callable[[Transaction, Table | None], tuple[Table, int, int]],
         note: Callable[[Transaction, int], None],
     ) -> int:
-        """Those of the rows that have expired, in one transaction; how many."""
+        """Delete those of the rows that have expired, in one transaction. Returns their number."""
 
 
 class _Driver(NamedTuple):
-    """What the controller of the share asks of whoever has one."""
+    """The attributes that ShareController needs of its client."""
 
     job_id: int
     fences: list[Equal]
 
 
 class TtlWorker:
-    """A loop of every back; the owner of `gc` works. `deleter`: makes what deletes, once there is
-    something to delete."""
+    """A loop of every back; only the owner of `gc` runs jobs.
+
+    `deleter` opens a RowDeleter. It is called once there are rows to delete."""
 
     channel = "version"
 
@@ -350,47 +356,47 @@ class TtlWorker:
         self._deleter: RowDeleter | None = None
         self._dial = Variables(store, clock.monotonic, job_id=SHARE_ID)
         self._pace = TaskPace(clock.monotonic)
-        self._leave()
+        self._reset()
 
-    def _leave(self) -> None:
-        """Whatever it knew may be another's by now."""
+    def _reset(self) -> None:
+        """Forget all jobs: another owner may have taken them over."""
         self._term = 0
         self._jobs: deque[TtlJob] = deque()
         self._settings: TtlSettings | None = None
-        self._seen: tuple[int, ...] = ()
+        self._last_counters: tuple[int, ...] = ()
         self._look_at = 0.0
         self._delete_at = 0.0
         self._share: ShareController | None = None
 
     @property
     def running(self) -> int:
-        """Jobs under way here."""
+        """Number of jobs that run here."""
         return len(self._jobs)
 
     def step(self, now: float) -> float:
-        """A look, or a piece of a job; seconds until the next."""
+        """Look for jobs, or do a piece of one. Returns the seconds until the next step."""
         if not self._campaign.is_owner:
             if self._term:
-                self._leave()
+                self._reset()
             return IDLE_S
         if self._campaign.term != self._term:
-            self._leave()
+            self._reset()
             self._term = self._campaign.term
         try:
-            seen = tuple(map(self._store.counter, ("version", "variable")))
-            if seen != self._seen or now >= self._look_at:
+            counters = tuple(map(self._store.counter, ("version", "variable")))
+            if counters != self._last_counters or now >= self._look_at:
                 self._look(now)
-                self._seen = seen
+                self._last_counters = counters
             if not self._jobs:
                 return max(0.0, self._look_at - now)
             return self._work(now)
         except Deposed:
             self._campaign.deposed()
-            self._leave()
+            self._reset()
         except (Conflict, Unavailable):
-            self._leave()  # it takes its own jobs over
+            self._reset()  # the next look takes the jobs over again
         except Exception:
-            self._leave()
+            self._reset()
             raise
         return RETRY_S
 
@@ -400,29 +406,29 @@ class TtlWorker:
     # -- which jobs there are to be ----------------------------------------------------------------
 
     def _look(self, now: float) -> None:
-        """Jobs that are to end, tables that are gone, jobs that are due."""
+        """End jobs that must end, forget dropped tables, start jobs that are due."""
         with self._store.read() as txn:
-            known = {each.table_id: each for each in statuses(txn)}
-            targets, kept = self._targets(txn)
-            if known or kept:
+            last_statuses = {row.table_id: row for row in statuses(txn)}
+            targets, with_ttl = self._targets(txn)
+            if last_statuses or with_ttl:
                 self._settings = TtlSettings.read(txn, self._clock.wall_ns() / 1e9)
         here = {job.physical_id for job in self._jobs}
-        for status in known.values():
+        for status in last_statuses.values():
             if status.current_job_id is not None:
                 why = self._why_not(status, targets)
                 if why:
                     self._end(status, why)
                 elif status.table_id not in here:
                     self._take_over(status)
-        for table_id in known.keys() - kept:
+        for table_id in last_statuses.keys() - with_ttl:
             self._forget(table_id)
-        self._look_at = now + self._begin(targets, known)
+        self._look_at = now + self._begin(targets, last_statuses)
         if not self._jobs:
             self._give_back_share()
 
     def _targets(self, txn: Transaction) -> tuple[dict[int, TtlTarget], set[int]]:
-        """By physical id; and the ids of all whose rows expire, by jobs or not."""
-        targets, kept = {}, set()
+        """Targets by physical id, and the physical ids of all tables with TTL, enabled or not."""
+        targets, with_ttl = {}, set()
         for table_id in meta.ttl_tables(txn):
             table = self._schemas.table_by_id(txn, table_id)
             if table is None or table.info.state != SchemaState.PUBLIC or not table.info.exuvia_ttl:
@@ -431,28 +437,28 @@ class TtlWorker:
             cut = table.info.partition
             unused = cut.unused if cut is not None else frozenset()
             for part in table.parts:
-                kept.add(part.physical_id)
+                with_ttl.add(part.physical_id)
                 if enabled and part.physical_id not in unused:
                     targets[part.physical_id] = TtlTarget(table, part)
-        return targets, kept
+        return targets, with_ttl
 
     def _why_not(self, status: TtlStatus, targets: dict[int, TtlTarget]) -> str:
-        """Why its job must end; "": it goes on."""
+        """The reason why the job must end, or ""."""
         assert self._settings is not None
         began = status.current_job_start_time
         target = targets.get(status.table_id)
         if target is None:
             return "its rows do not expire any more, or an import or a foreign key forbids it"
         if target.table.info.id != status.parent_table_id:
-            return "its rows are another table's now"  # EXCHANGE PARTITION
+            return "its partition belongs to another table now"  # EXCHANGE PARTITION
         if not self._settings.may_run:
             return "tidb_ttl_job_enable is OFF, or the schedule's window has closed"
         if began is None or _elapsed_s(began, self._now()) >= MOST_S:
             return "it has run for six hours"
         return ""
 
-    def _begin(self, targets: dict[int, TtlTarget], known: dict[int, TtlStatus]) -> float:
-        """Jobs that are due, as many as may run; seconds until the next look."""
+    def _begin(self, targets: dict[int, TtlTarget], last_statuses: dict[int, TtlStatus]) -> float:
+        """Start jobs that are due, up to the limit. Returns the seconds until the next look."""
         if not targets:
             return LOOK_S
         assert self._settings is not None
@@ -461,7 +467,7 @@ class TtlWorker:
         here = {job.physical_id for job in self._jobs}
         now, due = self._now(), []
         for physical_id, target in targets.items():
-            last = known.get(physical_id)
+            last = last_statuses.get(physical_id)
             began = None if last is None else last.last_job_start_time
             ttl = target.table.info.exuvia_ttl
             assert ttl is not None, physical_id
@@ -473,7 +479,7 @@ class TtlWorker:
                 return min(LOOK_S, left_s)
             if len(self._jobs) >= self._settings.at_once:
                 break
-            self._start(targets[physical_id], known.get(physical_id))
+            self._start(targets[physical_id], last_statuses.get(physical_id))
         return LOOK_S
 
     def _start(self, target: TtlTarget, last: TtlStatus | None) -> None:
@@ -516,7 +522,7 @@ class TtlWorker:
         self._jobs.append(self._store.transact(start))
 
     def _own(self, txn: Transaction, status: TtlStatus, task: TtlTask) -> TtlJob:
-        """The job is this owner's from here."""
+        """Make this member the job's owner."""
         now, own = _seconds(self._now()), (self._member.id, self._member.info.address)
         status = status._replace(
             current_job_owner_id=own[0],
@@ -529,7 +535,7 @@ class TtlWorker:
         return TtlJob(status, task)
 
     def _take_over(self, status: TtlStatus) -> None:
-        """A job that another owner, or this one in a former term, left."""
+        """Take over a job of another owner, or of this one in a former term."""
 
         def take(txn: Transaction) -> TtlJob | None:
             self._campaign.guard(txn)
@@ -538,12 +544,12 @@ class TtlWorker:
 
         job = self._store.transact(take)
         if job is None:
-            self._end(status, "what it had come to is lost")
+            self._end(status, "the row of its task is missing")
         else:
             self._jobs.append(job)
 
     def _forget(self, table_id: int) -> None:
-        """A table that is gone, or whose rows do not expire, and whose job has ended."""
+        """Delete the status of a dropped table, or of one without TTL, once its job has ended."""
 
         def forget(txn: Transaction) -> None:
             self._campaign.guard(txn)
@@ -554,7 +560,7 @@ class TtlWorker:
         self._store.transact(forget)
 
     def _end(self, status: TtlStatus, why: str = "") -> None:
-        """The job ends; `why` it did not come to the end of the rows."""
+        """End the job. `why`: the reason if it has not reached the end of the rows."""
 
         def end(txn: Transaction) -> TtlSummary | None:
             self._campaign.guard(txn)
@@ -564,8 +570,8 @@ class TtlWorker:
             return self._ended(txn, TtlStatus._make(row), why)
 
         summary = self._store.transact(end)
-        gone = [job for job in self._jobs if job.number == status.current_job_id]
-        for job in gone:
+        ended = [job for job in self._jobs if job.number == status.current_job_id]
+        for job in ended:
             self._jobs.remove(job)
         if summary is not None:
             about = {"job": status.current_job_id, "table": status.table_id}
@@ -605,7 +611,7 @@ class TtlWorker:
         return summary
 
     def _forget_history(self, txn: Transaction, now: int) -> None:
-        """The oldest rows; jobs' numbers grow."""
+        """Delete the oldest rows of the history. Job numbers ascend, so the scan is by age."""
         table = planned(txn, HISTORY)
         old: list[tuple[bytes, Row]] = []
         for handle, row in reader.scan(txn, table):
@@ -621,7 +627,7 @@ class TtlWorker:
     # -- what a job does ---------------------------------------------------------------------------
 
     def _work(self, now: float) -> float:
-        """A piece of the job whose turn it is; seconds to rest."""
+        """Do a piece of the next job. Returns the seconds to pause."""
         assert self._settings is not None
         if self._share is None:
             term = Equal(keys.meta("term", self._campaign.role), keys.number(self._term))
@@ -631,10 +637,10 @@ class TtlWorker:
         job = self._jobs[0]
         self._jobs.rotate(-1)
         try:
-            job.noted_at = job.noted_at or now
-            if now >= job.noted_at + NOTE_S:
-                job.noted_at = now
-                self._write_note(job, job.progress)
+            job.saved_at = job.saved_at or now
+            if now >= job.saved_at + SAVE_PROGRESS_S:
+                job.saved_at = now
+                self._save_progress(job, job.progress)
             if not job.pending:
                 self._scan(job)
             elif self._settings.per_s and now < self._delete_at:
@@ -645,12 +651,12 @@ class TtlWorker:
         except _Unwanted:
             if job in self._jobs:
                 self._jobs.remove(job)
-            self._seen = ()  # the next look ends it, or takes it over
+            self._last_counters = ()  # the next look ends it or takes it over
             return 0.0
         return self._pace.rest_s(self._dial.read().share)
 
     def _scan(self, job: TtlJob) -> None:
-        """What of the next rows has expired; the job ends with the last of them."""
+        """Find expired rows in the next piece. The job ends after the last piece."""
         assert self._settings is not None
         with self._store.read() as txn:
             table = self._schemas.table_by_id(txn, job.table_id)
@@ -658,24 +664,29 @@ class TtlWorker:
             span = part.row_span()
             span = Span(max(span.start, job.reached), span.end)
             limit = self._limit(part.info, column, job)
-            found, reached = expired_rows(txn, part, column, limit, span, self._settings.scan_rows)
+            expired, reached = expired_rows(
+                txn, part, column, limit, span, self._settings.scan_rows
+            )
         size = self._settings.delete_rows
-        job.pending.extend((found[at : at + size], 0) for at in range(0, len(found), size))
-        if reached is None and not found:
+        job.pending.extend((expired[at : at + size], 0) for at in range(0, len(expired), size))
+        if reached is None and not expired:
             self._end(self._status_of(job))
-            self._seen = ()  # another may have waited for its place
+            self._last_counters = ()  # another job may wait for this slot
             return
         job.reached = span.end if reached is None else reached
 
     def _judged_by(
         self, txn: Transaction, table: Table | None, job: TtlJob
     ) -> tuple[Table, ColumnInfo]:
-        """The partition and the column, where its rows are wanted deleted still. Raises
-        _Unwanted."""
+        """The partition and its TTL column. Raises _Unwanted if its rows must not be deleted
+        now."""
         info = None if table is None else table.info
         if table is None or info is None or info.exuvia_ttl is None or not info.exuvia_ttl.enable:
             raise _Unwanted
-        part = next((each for each in table.parts if each.physical_id == job.physical_id), None)
+        part = next(
+            (partition for partition in table.parts if partition.physical_id == job.physical_id),
+            None,
+        )
         column = column_of(info)
         cut = info.partition
         is_unused = cut is not None and job.physical_id in cut.unused
@@ -686,13 +697,14 @@ class TtlWorker:
         return part, column
 
     def _limit(self, info: TableInfo, column: ColumnInfo, job: TtlJob) -> int:
-        """What has expired when the job began, and now: its TTL may have become longer since."""
+        """The limit for rows that had expired at the job's start and still have: the TTL may be
+        longer now."""
         assert self._settings is not None
         zone = self._settings.zone
         return expiry_limit(column, min(job.expire, expire_time(info, self._now(), zone)), zone)
 
     def _delete(self, job: TtlJob) -> None:
-        """Some rows, one transaction; those that cannot be deleted now are tried again alone."""
+        """Delete some rows in one transaction. If it is refused, each row is retried alone."""
         handles, tries = job.pending.popleft()
         deleter = self._deleter = self._deleter or self._open_deleter()
         done = job.progress
@@ -704,25 +716,25 @@ class TtlWorker:
 
         def note(txn: Transaction, deleted: int) -> None:
             nonlocal done
-            done = self._note(txn, job, job.progress.counted(len(handles), deleted, 0))
+            done = self._put_progress(txn, job, job.progress.counted(len(handles), deleted, 0))
 
         try:
             deleter.delete(job.table_id, handles, judge, note)
         except Refused as refused:
-            self._left(job, handles, tries + 1, refused)
+            self._retry_later(job, handles, tries + 1, refused)
         else:
             job.progress = done
 
-    def _left(self, job: TtlJob, handles: list[bytes], tries: int, refused: Refused) -> None:
-        """They were not deleted."""
+    def _retry_later(self, job: TtlJob, handles: list[bytes], tries: int, refused: Refused) -> None:
+        """Schedule rows that were not deleted for a retry, or count one as an error."""
         if tries < TRIES or len(handles) > 1:
             job.pending.extend(([handle], tries) for handle in handles)
             return
         counted = job.progress.counted(len(handles), 0, len(handles))
-        self._write_note(job, msgspec.structs.replace(counted, scan_task_err=refused.message))
+        self._save_progress(job, msgspec.structs.replace(counted, scan_task_err=refused.message))
 
-    def _write_note(self, job: TtlJob, done: TtlProgress) -> None:
-        """Beside deletes: how far it has come, and that its owner lives."""
+    def _save_progress(self, job: TtlJob, done: TtlProgress) -> None:
+        """Save the progress and the owner's heartbeat in a transaction without deletes."""
 
         def write(txn: Transaction) -> TtlProgress:
             self._campaign.guard(txn)
@@ -731,12 +743,13 @@ class TtlWorker:
                 beat = _seconds(self._now())
                 status = TtlStatus._make(row)._replace(current_job_owner_hb_time=beat)
                 _put(txn, STATUS, list(status), (job.physical_id,))
-            return self._note(txn, job, done)
+            return self._put_progress(txn, job, done)
 
         job.progress = self._store.transact(write)
 
-    def _note(self, txn: Transaction, job: TtlJob, done: TtlProgress) -> TtlProgress:
-        """What the job has come to, into its task's row. Raises _Unwanted where that is gone."""
+    def _put_progress(self, txn: Transaction, job: TtlJob, done: TtlProgress) -> TtlProgress:
+        """Write the job's progress into the row of its task. Raises _Unwanted if the row is
+        gone."""
         row = _get(txn, TASK, (job.number, 0))
         if row is None:
             raise _Unwanted
@@ -770,20 +783,21 @@ class TtlWorker:
 def expired_rows(
     txn: Transaction, part: Table, column: ColumnInfo, limit: int, span: Span, most: int
 ) -> tuple[list[bytes], bytes | None]:
-    """Handles of at most so many expired rows of the first SCANNED_ROWS of the span; where to go
-    on, None at its end."""
-    from exuvia.catalog.codec import row_batch  # Arrow: not before it is needed
+    """Handles of at most `most` expired rows among the first SCANNED_ROWS of the span.
+
+    The second value is the key to continue from, or None at the end of the span."""
+    from exuvia.catalog.codec import row_batch  # imports Arrow
 
     position = part.info.cols.index(column)
-    for found, raws in txn.snapshot.chunks(span, SCANNED_ROWS):
-        columns = row_batch.decode(part, found, raws, txn.snapshot.skip, [position])
+    for row_keys, raws in txn.snapshot.chunks(span, SCANNED_ROWS):
+        columns = row_batch.decode(part, row_keys, raws, txn.snapshot.skip, [position])
         vector = columns.column(position)
         is_old = vector.values < limit
         if vector.nulls is not None:
             is_old &= ~vector.nulls
         places = is_old.nonzero()[0].tolist()
-        handles = [found[at][keys.HANDLE_AT :] for at in places[:most]]
+        handles = [row_keys[at][keys.HANDLE_AT :] for at in places[:most]]
         if len(places) > most:
-            return handles, found[places[most - 1]] + b"\0"
-        return handles, None if len(found) < SCANNED_ROWS else found[-1] + b"\0"
+            return handles, row_keys[places[most - 1]] + b"\0"
+        return handles, None if len(row_keys) < SCANNED_ROWS else row_keys[-1] + b"\0"
     return [], None

@@ -1,10 +1,10 @@
-"""How a TTL job deletes rows: as a client's DELETE does, by a session of the back's own.
+"""How a TTL job deletes rows: as a client's DELETE does, in an internal session of the back.
 
-Row locks of clients are waited for, partitions that change and statistics get what they are owed
-(sql/write/rows.py). Who has read a row stays fenced as ever: nobody waits for a back to acknowledge
-a schema version, but its commit is refused if the table is two revisions ahead.
+It waits for clients' row locks, and writes what partition changes and statistics need
+(sql/write/rows.py). Schema changes do not wait for a back to acknowledge a version. Instead its
+commit is refused if the table is two revisions ahead.
 
-Only who deletes imports this: a back without tables that expire has no use for sessions.
+Import this module only when rows are deleted: a back without TTL tables needs no sessions.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ Note = Callable[[Transaction, int], None]
 
 
 class ExpiredRows:
-    """See the module. One thread."""
+    """Deletes expired rows in a session of its own. Use it in one thread only."""
 
     def __init__(
         self, store: Store, schemas: Schemas, member: Member, clock: Clock, deltas: Deltas
@@ -55,16 +55,17 @@ class ExpiredRows:
         )
         session: Any = Session(services, 0, "root", "localhost")
         session.is_internal = True
-        # whatever an operator said for his clients' sessions
+        # override the global defaults that an operator set for clients' sessions
         session.execute("SET autocommit = 1, transaction_read_only = 0, foreign_key_checks = 1")
         session.execute(f"SET innodb_lock_wait_timeout = {LOCK_WAIT_S}")
         self._session = session
 
     def delete(self, table_id: int, handles: Sequence[bytes], judge: Judge, note: Note) -> int:
-        """Delete those of the rows that have expired, in one transaction; how many.
+        """Delete those of the rows that have expired, in one transaction. Returns their number.
 
-        `judge` says in it of which partition they are, which value says when they expire, and below
-        what; `note` writes down how many go. Raises what they raise, Refused, Conflict."""
+        `judge` returns the partition, the position of the column that decides, and the limit below
+        which its value has expired. `note` saves the number of deleted rows. Raises the errors of
+        both, Refused, Conflict."""
 
         def work(context: Context) -> Result:
             table = context.table_of_id(table_id)
@@ -82,5 +83,5 @@ class ExpiredRows:
             note(context.txn, deleted)
             return Result(affected=deleted)
 
-        found = self._session.run(work, locking=True)
-        return int(found.affected)
+        result = self._session.run(work, locking=True)
+        return int(result.affected)

@@ -1,1 +1,1 @@
-"""What a node offers to the network: the MySQL protocol, and HTTP for status and metrics."""
+"""The network services of a node: the MySQL protocol, and HTTP for status and metrics."""

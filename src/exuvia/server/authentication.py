@@ -1,4 +1,4 @@
-"""Letting a client in: a conversation that yields packets and is sent the client's answers.
+"""Logging a client in: a generator that yields packets and is sent the client's answers.
 
     greeting (nonce, mysql_native_password) -> login (user, proof of some plugin)
         the account's plugin is another one     <- switch, nonce       -> proof
@@ -6,18 +6,18 @@
         ... not seen, and encrypted             <- 4, say it           -> the password
         ... not seen, and not encrypted         1045: the password must not cross in clear text
 
-Verifying a password takes milliseconds, so it is an errand too.
+Verifying a password takes milliseconds, so that is an errand, too.
 
-A name without an account takes the same path and the same time, and gets the same error. It has a
-stand-in account (accounts.py), whose plugin is always the same for that name. A password for an
-account without one is refused in the same way. root without a password may log in from this machine
-only.
+A name without an account takes the same path and the same time, and gets the same error. It is
+checked against a stand-in account (accounts.py), whose plugin is always the same for that name. A
+password for an account without one is refused in the same way. root without a password may log in
+only from this machine.
 
 Then the account's rules, in TiDB's order:
 
-    FAILED_LOGIN_ATTEMPTS   counted in the store, which may take a while: the conversation yields an
-                            errand instead of a packet, for its driver to run where it may wait.
-                            3955, also for who knows the password; else a wrong one is 1045
+    FAILED_LOGIN_ATTEMPTS   counted in the store, which may take a while. So the generator yields an
+                            errand instead of a packet; its driver runs that where it may wait.
+                            3955, even with the right password; otherwise a wrong one gets 1045
     ACCOUNT LOCK            3118
     REQUIRE SSL             1045
     an expired password     a client that can handle it may change it and nothing else, others 1862
@@ -40,7 +40,7 @@ from exuvia.sql.privileges.accounts import Account, Accounts, is_loopback
 
 
 class Errand(NamedTuple):
-    """Work that may take long, in another thread. Raises the error that refuses the login."""
+    """Work for another thread because it may take long. Raises the error that refuses the login."""
 
     run: Callable[[], None]
 
@@ -55,42 +55,43 @@ _ROOT = "root"
 def conversation(
     accounts: Accounts, login: Login, host: str, nonce: bytes, clock: Clock
 ) -> Conversation:
-    """See the module. Returns the login with its account. Raises 1045, 3118, 1862; its errands
-    3955."""
-    known = accounts.book.find(login.user, host)
-    account = known or accounts.book.stand_in(login.user)
+    """Authenticate a client. Returns the login with its account.
+
+    Raises 1045, 3118, 1862; its errands raise 3955."""
+    own_account = accounts.book.find(login.user, host)
+    account = own_account or accounts.book.stand_in(login.user)
     plugin = account.plugin
     proof = login.proof
     if login.plugin != plugin:
         proof = yield _SWITCH + plugin.encode() + b"\0" + nonce + b"\0"
-    given = bool(proof.rstrip(b"\0"))
-    held = account if account.stored else account._replace(stored=passwords.unmatched(plugin))
-    if not account.stored and not given:
+    has_password = bool(proof.rstrip(b"\0"))
+    checked = account if account.stored else account._replace(stored=passwords.unmatched(plugin))
+    if not account.stored and not has_password:
         is_proved = True
     elif plugin == passwords.CACHING:
-        is_proved = yield from _cached(accounts, held, login, proof, nonce)
+        is_proved = yield from _cached(accounts, checked, login, proof, nonce)
     else:
-        is_proved = passwords.proves_native(proof, nonce, held.stored)
-    if known is None:
-        raise _denied(login, host, given)
+        is_proved = passwords.proves_native(proof, nonce, checked.stored)
+    if own_account is None:
+        raise _denied(login, host, has_password)
     now_s = clock.wall_ns() // 10**9
     if account.attributes.counts_failures:
         yield Errand(partial(accounts.record_login, account, is_proved, now_s))
     only_here = account.user == _ROOT and not account.stored
     if not is_proved or (only_here and not is_loopback(host)):
-        raise _denied(login, host, given)
+        raise _denied(login, host, has_password)
     if account.is_locked:
         raise ErrAccountHasBeenLocked(login.user, host)
     if account.attributes.require and not login.secure:
-        raise _denied(login, host, given)
+        raise _denied(login, host, has_password)
     is_expired = accounts.book.is_expired(account, now_s)
     if is_expired and not login.capabilities & HANDLES_EXPIRED:
         raise ErrMustChangePasswordLogin()
     return login._replace(account=account, must_change_password=is_expired)
 
 
-def _denied(login: Login, host: str, given: bool) -> Refused:
-    return ErrAccessDenied(login.user, host, "YES" if given else "NO")
+def _denied(login: Login, host: str, has_password: bool) -> Refused:
+    return ErrAccessDenied(login.user, host, "YES" if has_password else "NO")
 
 
 def _cached(

@@ -1,34 +1,33 @@
-"""The MySQL protocol on a socket: one Connection per client, on the wire's own thread (asyncio).
+"""The MySQL protocol on a socket: one Connection per client, on the protocol thread (asyncio).
 
     greeting -> [TLS] -> login, authentication -> commands
                 HANDSHAKE_S for all of that       as long as the client likes
 
     a short read        runs here at once: no thread hop, no queue
-    a short write       runs here; while its commit is made it steps aside for others
-    any other           runs in the pool; chunks come back by the loop, a slow reader holds them up
-    one that would      is run again in the pool: it has to wait for a row lock, say
-    a client that goes  its session is closed (rolled back) as soon as nothing of it runs
+    a short write       runs here, but gives way to others while it commits
+    other statements    run in the pool; result chunks are sent by the loop, at the client's pace
+    one that would wait is repeated in the pool: it waits for a row lock, for example
+    a closed client     its session is closed (rolled back) once nothing of it runs
 
-Commands of one connection are answered strictly one after the other. What a client may have here:
+Commands of one connection are answered strictly one after the other. The limits of a client:
 
-    before its login        HANDSHAKE_BYTES, and REFUSED_S between a wrong proof and its answer: how
-                            long it took tells nothing of the account
-    its next command        taken when it is free and has read its answers; until then WAITING_BYTES
-                            wait, then the socket is not read further
-    a large frame           inflated by the pool, one at a time
-    a large packet          INTAKE_BYTES of all connections together (`Intake`)
-    this thread             SLICE_S, then the other connections have theirs
+    before its login        HANDSHAKE_BYTES, and REFUSED_S between a wrong proof and its answer: so
+                            the delay reveals nothing about the account
+    its next command        is read when it is idle and has read its answers. Up to WAITING_BYTES
+                            are buffered, then the socket is not read further
+    a large frame           inflated in the pool, one at a time
+    a large packet          INTAKE_BYTES for all connections together (`Intake`)
+    the protocol thread     SLICE_S, then it is the other connections' turn
 
-Who a client proves to be is decided in
-authentication.py; what its statements do, in statements.py; how it looks in bytes, in packets.py.
+authentication.py authenticates the client, statements.py runs its commands, packets.py encodes.
 
-The pool's threads are for statements that may block: a commit, a schema change, a long read. There
-are as many as connections are allowed, started when first needed, so that no statement ever waits
-for another connection's. An idle thread is used again before a new one is started. They are
-daemons: one that hangs does not keep the process alive once everything else has been closed. That
-is why this is no `concurrent.futures.ThreadPoolExecutor`: the interpreter joins its threads at
-exit, so one statement that hangs would keep a stopped server alive. Nor does `run` make a Future,
-which nobody here would wait for.
+The pool's threads are for statements that may block: a commit, a schema change, a long read. The
+pool has one thread per allowed connection, started when first needed. So no statement waits for
+another connection's statement. An idle thread is used again before a new one is started. All are
+daemon threads: a hanging one does not keep the process alive once everything else is closed.
+
+`concurrent.futures.ThreadPoolExecutor` does not fit: the interpreter joins its threads at exit, so
+one hanging statement would keep a stopped server alive. Its Futures would not be used either.
 """
 
 import asyncio
@@ -82,7 +81,7 @@ from exuvia.server.transport import (
     CompressedFrame,
     Encrypted,
     Packed,
-    asks,
+    requests_tls,
 )
 from exuvia.sql.privileges.accounts import Accounts
 from exuvia.sql.statement.context import Course, SessionApi
@@ -93,7 +92,7 @@ REFUSED_S = 0.1
 WAITING_BYTES = 1 << 20
 LARGE_BYTES = 1 << 16
 SLOW_BYTES = 1 << 16
-"""A large packet grows by so much within net_read_timeout, or its connection ends."""
+"""A large packet grows by this much within net_read_timeout, or its connection is closed."""
 SLICE_S = 0.005
 AHEAD = 4
 STALLED_S = 60.0
@@ -106,10 +105,10 @@ Work = Callable[[], None]
 
 
 class Pool:
-    """At most `most` threads. `run` never waits for a thread while that many are not busy.
+    """At most `most` threads. `run` never waits for a thread while fewer than that are busy.
 
-    A server has INFLATING more than connections: a statement that reads a client's file holds its
-    thread while the file is inflated."""
+    A server has INFLATING threads more than connections, because a statement that reads a client's
+    file occupies its thread while another inflates the file."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -123,7 +122,7 @@ class Pool:
         return len(self._threads)
 
     def run(self, work: Work) -> None:
-        """Have a thread do it. `work` must handle its own errors."""
+        """Run `work` in a thread. It must handle its own errors."""
         with self._lock:
             if self._idle > 0:
                 self._idle -= 1
@@ -144,40 +143,41 @@ class Pool:
                 self._idle += 1
 
     def close(self) -> None:
-        """Let every thread end after its present work."""
+        """End every thread after its present work."""
         for _ in self._threads:
             self._waiting.put(None)
 
 
 class Intake:
-    """Bounds what all connections have sent of large commands that do not run yet. On the wire's
-    thread.
+    """Limits the bytes of large commands that all connections have sent and that do not run yet.
 
-    Each connection says how much it holds. While all hold more than INTAKE_BYTES, one alone is read
-    further, the one that began first. A command that runs holds its bytes for RUNNING_S at most:
-    then they count for its statement alone (base/memory.py). Where more than FEW_SENDERS send
-    large commands, one of them is read in each turn of the loop."""
+    Used on the protocol thread. Each connection reports its bytes. While they exceed INTAKE_BYTES
+    in total, only the connection that began first is read further. A running command counts for
+    RUNNING_S at most; after that only its statement's memory counts (base/memory.py). If more than
+    FEW_SENDERS send large commands, one of them is read in each turn of the loop."""
 
     def __init__(self) -> None:
-        self._held: dict[Connection, int] = {}
+        self._bytes_of: dict[Connection, int] = {}
         self._waiting: dict[Connection, None] = {}
         self._turns: deque[Connection] = deque()
         self._sum = 0
 
     def hold(self, client: "Connection", size: int) -> bool:
-        """The client holds so many bytes; whether it may be read further."""
-        self._sum += size - self._held.get(client, 0)
+        """Set the client's bytes. Returns whether it may be read further now."""
+        self._sum += size - self._bytes_of.get(client, 0)
         if size:
-            self._held[client] = size
+            self._bytes_of[client] = size
         else:
-            self._held.pop(client, None)
+            self._bytes_of.pop(client, None)
             self._waiting.pop(client, None)
-        if self._waiting and (self._sum <= INTAKE_BYTES or next(iter(self._held)) in self._waiting):
+        if self._waiting and (
+            self._sum <= INTAKE_BYTES or next(iter(self._bytes_of)) in self._waiting
+        ):
             self._wake()
-        if self._sum > INTAKE_BYTES and size and next(iter(self._held)) is not client:
+        if self._sum > INTAKE_BYTES and size and next(iter(self._bytes_of)) is not client:
             self._waiting[client] = None
             return False
-        if len(self._held) <= FEW_SENDERS or not size:
+        if len(self._bytes_of) <= FEW_SENDERS or not size:
             return True
         if not self._turns:
             asyncio.get_running_loop().call_soon(self._next_turn)
@@ -197,7 +197,8 @@ class Intake:
 
 
 class ServerParts(NamedTuple):
-    """What every connection of a server shares. `open_session(connection id, host, login)`."""
+    """The parts that all connections of a server share. `open_session(connection id, host,
+    login)`."""
 
     open_session: Callable[[int, str, Login], SessionApi]
     connections: Connections
@@ -206,14 +207,14 @@ class ServerParts(NamedTuple):
     clock: Clock
     version: str
     slow: SlowLog
-    accounts: Callable[[], Accounts | None] = lambda: None  # None: anybody is let in
+    accounts: Callable[[], Accounts | None] = lambda: None  # None: no authentication
     tls: ssl.SSLContext | None = None
     intake: Intake = Intake()
     traces: StatementTraces | None = None
 
 
 class Connection(asyncio.Protocol):
-    """One client. Every method runs on the wire's thread unless it says otherwise."""
+    """One client. Every method runs on the protocol thread unless its docstring excepts it."""
 
     def __init__(self, parts: ServerParts) -> None:
         self.parts = parts
@@ -222,25 +223,25 @@ class Connection(asyncio.Protocol):
         self.port = 0
         self.login: Login | None = None
         self.statements: Statements | None = None
-        self._spent_s, self._statements = 0.0, 0  # of the transaction that is open
+        self._spent_s, self._statements = 0.0, 0  # of the open transaction
         self.task: CommandTask | None = None
-        self._turn = threading.Lock()  # of commands: who interrupts one must not hit the next
+        self._turn = threading.Lock()  # so that an interrupt does not hit the next command
         self.since = parts.clock.monotonic()
         self._loop = asyncio.get_running_loop()
         self._incoming = Incoming(HANDSHAKE_BYTES)
         self._compressed: Compressed | None = None
-        self._is_preparing = False  # a thread of the pool makes something of what has come
-        self._is_held_back = False  # others have sent too much
-        self._is_weighed = False  # the intake counts it
-        self._is_queued = False  # it goes on in a further turn of the loop
+        self._is_preparing = False  # the pool decodes received bytes
+        self._is_held_back = False  # by the intake
+        self._is_weighed = False  # the intake counts its bytes
+        self._is_queued = False  # it continues in a later turn of the loop
         self._is_paused = False  # the socket is not read
         self._slice_end = 0.0
-        self._heard = 0.0  # when the last part of an unfinished packet came; 0: there is none
-        self._heard_bytes = 0  # that had come then
-        self._running_bytes = 0  # of the large command that is prepared or runs
-        self._asked_at = 0.0  # when its login came
+        self._last_part_at = 0.0  # time of an unfinished packet's last part; 0: no such packet
+        self._last_part_bytes = 0  # bytes received by then
+        self._running_bytes = 0  # of the large command that is decoded or runs
+        self._login_at = 0.0  # time of its login packet
         self._busy = False
-        self._gone = False
+        self._is_lost = False
         self._transfer: Transfer | None = None
         self._is_transfer_full = False
         self._writable = threading.Event()
@@ -255,7 +256,7 @@ class Connection(asyncio.Protocol):
     # -- the socket --------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Greet, or refuse when there are too many."""
+        """Send the greeting, or refuse the client if there are too many."""
         assert isinstance(transport, asyncio.Transport)
         self._transport: asyncio.Transport = transport
         self._writable.set()
@@ -274,16 +275,16 @@ class Connection(asyncio.Protocol):
         has_tls = self.parts.tls is not None
         outgoing.add(packets.greeting(self.parts.version, self.id, self._nonce, has_tls))
         self._transport.write(outgoing.take())
-        self._deadline = self._loop.call_later(HANDSHAKE_S, self._too_slow)
+        self._deadline = self._loop.call_later(HANDSHAKE_S, self._abort_handshake)
 
-    def _too_slow(self) -> None:
+    def _abort_handshake(self) -> None:
         if self.statements is None:
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Bytes have come: work off what is whole."""
-        if self._heard and self._waiting <= LARGE_BYTES:
-            self._heard = 0.0
+        """Process all packets that are complete."""
+        if self._last_part_at and self._waiting <= LARGE_BYTES:
+            self._last_part_at = 0.0
         try:
             if self._first_bytes is not None:
                 data = self._after_tls_request(self._first_bytes, data)
@@ -301,24 +302,26 @@ class Connection(asyncio.Protocol):
         self._work()
 
     def _weigh(self, more: int = 0) -> bool:
-        """Whether it may be read further: see Intake. `more`: bytes it is going to have."""
-        held = self._running_bytes + more
+        """Report the bytes to the intake. Returns whether the socket may be read further.
+
+        `more`: additional bytes that will be needed."""
+        size = self._running_bytes + more
         if (waiting := self._waiting) > LARGE_BYTES:
-            held += waiting
-        if held or self._is_weighed:
-            self._is_weighed = bool(held)
-            self._is_held_back = not self.parts.intake.hold(self, held)
+            size += waiting
+        if size or self._is_weighed:
+            self._is_weighed = bool(size)
+            self._is_held_back = not self.parts.intake.hold(self, size)
         return not self._is_held_back
 
     def weigh_again(self) -> None:
-        """There may be room for what it has sent."""
-        if not self._gone and self._weigh():
+        """Called by the intake when there may be room for its bytes."""
+        if not self._is_lost and self._weigh():
             self._work()
 
     def go_on(self) -> None:
-        """It may be read further."""
+        """Called by the intake: it may be read further."""
         self._is_held_back = False
-        if not self._gone:
+        if not self._is_lost:
             self._work()
 
     def _malformed(self, error: Refused) -> None:
@@ -326,10 +329,10 @@ class Connection(asyncio.Protocol):
         self._refuse_and_close(error, 1)
 
     def _after_tls_request(self, head: bytearray, data: bytes) -> bytes:
-        """Look whether the client's first bytes ask for TLS; what it sent apart from that."""
+        """Detect a request for TLS in the client's first bytes. Returns the bytes apart from it."""
         head += data
-        wants_tls = asks(head)
-        if wants_tls is None:  # too few to tell
+        wants_tls = requests_tls(head)
+        if wants_tls is None:  # too few bytes yet
             return b""
         self._first_bytes = None
         if not wants_tls:
@@ -341,12 +344,12 @@ class Connection(asyncio.Protocol):
 
     @property
     def _waiting(self) -> int:
-        """Bytes that have come and are not worked off."""
+        """Number of received bytes that are not processed."""
         waiting = self._incoming.waiting
         return waiting if self._compressed is None else waiting + self._compressed.waiting
 
     def _has_room(self) -> bool:
-        """Whether the next payload can be taken."""
+        """Whether the next payload can be processed."""
         if self._is_preparing or self._is_queued or self._transport.is_closing():
             return False
         if self._is_held_back:
@@ -356,14 +359,16 @@ class Connection(asyncio.Protocol):
         return not self._busy and self._writable.is_set()
 
     def _regulate(self) -> None:
-        """Read the socket, but for what would wait here."""
+        """Pause reading of the socket if too many bytes wait, or resume it."""
         if not self._waiting and not self._is_paused:
             return
         waiting, has_room = self._waiting, self._has_room()
         if not waiting or not has_room:
-            self._heard = 0.0
-        elif not self._heard or not LARGE_BYTES < waiting < self._heard_bytes + SLOW_BYTES:
-            self._heard, self._heard_bytes = self.parts.clock.monotonic(), waiting
+            self._last_part_at = 0.0
+        elif (
+            not self._last_part_at or not LARGE_BYTES < waiting < self._last_part_bytes + SLOW_BYTES
+        ):
+            self._last_part_at, self._last_part_bytes = self.parts.clock.monotonic(), waiting
         is_much = (waiting > WAITING_BYTES or self._is_held_back) and not has_room
         if is_much != self._is_paused and not self._transport.is_closing():
             self._is_paused = is_much
@@ -373,9 +378,9 @@ class Connection(asyncio.Protocol):
                 self._transport.resume_reading()
 
     def _take(self) -> tuple[int, bytes | Payload] | None:
-        """The next payload that is whole. Raises 1153, 1157, 1835."""
-        taken = self._incoming.take()
-        while taken is None and self._compressed is not None and not self._is_preparing:
+        """The next complete payload, or None. Raises 1153, 1157, 1835."""
+        payload = self._incoming.take()
+        while payload is None and self._compressed is not None and not self._is_preparing:
             frame = self._compressed.frame()
             if frame is None:
                 break
@@ -387,33 +392,33 @@ class Connection(asyncio.Protocol):
                 break
             for piece in frame.inflated():
                 self._incoming.put(piece)
-            taken = self._incoming.take()
-            if taken is None and self._is_slice_over():
+            payload = self._incoming.take()
+            if payload is None and self._is_slice_over():
                 break
-        return taken
+        return payload
 
     def _inflate(self, frame: CompressedFrame) -> None:
-        """In the pool."""
+        """Inflate a frame in the pool."""
         self._is_preparing = True
 
         def work() -> None:
             try:
-                found: list[bytes] | Refused = frame.inflated()
+                pieces: list[bytes] | Refused = frame.inflated()
             except Refused as error:
-                found = error
-            self._loop.call_soon_threadsafe(self._take_inflated, found)
+                pieces = error
+            self._loop.call_soon_threadsafe(self._take_inflated, pieces)
 
         self.parts.pool.run(work)
 
-    def _take_inflated(self, found: list[bytes] | Refused) -> None:
+    def _take_inflated(self, pieces: list[bytes] | Refused) -> None:
         self._is_preparing = False
-        if self._gone or self._transport.is_closing():
+        if self._is_lost or self._transport.is_closing():
             return
-        if isinstance(found, Refused):
-            self._malformed(found)
+        if isinstance(pieces, Refused):
+            self._malformed(pieces)
             return
         try:
-            for piece in found:
+            for piece in pieces:
                 self._incoming.put(piece)
         except Refused as error:
             self._malformed(error)
@@ -422,7 +427,7 @@ class Connection(asyncio.Protocol):
         self._work()
 
     def _assemble(self, sequence: int, payload: Payload) -> None:
-        """Make a large payload's text or bytes, in the pool."""
+        """Decode a large payload in the pool."""
         self._is_preparing = True
         self._running_bytes = payload.size
         self._weigh()
@@ -432,7 +437,7 @@ class Connection(asyncio.Protocol):
         def work() -> None:
             try:
                 body: bytes | LongText | Exception = statements.body_of(payload)
-            except Exception as error:  # whatever it was, the client gets an answer
+            except Exception as error:  # the client gets an answer in any case
                 body = error
             self._loop.call_soon_threadsafe(self._take_assembled, sequence, payload.command, body)
 
@@ -442,7 +447,7 @@ class Connection(asyncio.Protocol):
         self, sequence: int, command: int, body: bytes | LongText | Exception
     ) -> None:
         self._is_preparing = False
-        if self._gone or self._transport.is_closing():
+        if self._is_lost or self._transport.is_closing():
             return
         self._command(Outgoing(sequence + 1 & 255), command, body)
         if self._busy:
@@ -452,13 +457,14 @@ class Connection(asyncio.Protocol):
         self._work()
 
     def _forget_bytes(self) -> None:
-        """Its large command is over, or has run for long."""
+        """Stop counting the bytes of a large command that has ended or runs for long."""
         if self._running_bytes and not self._is_preparing:
             self._running_bytes = 0
             self._weigh()
 
     def _is_slice_over(self) -> bool:
-        """Whether other connections have their turn now; then this one goes on after them."""
+        """Whether it is other connections' turn. If so, this one continues in the loop's next
+        turn."""
         now = self._loop.time()
         if not self._slice_end:
             self._slice_end = now + SLICE_S
@@ -473,24 +479,25 @@ class Connection(asyncio.Protocol):
         self._work()
 
     def _take_part(self, transfer: Transfer, sequence: int, payload: bytes) -> None:
-        """Of a file."""
+        """Process a part of a file that the client sends."""
         if not payload:
             self._transfer = None
             self._incoming.end()
         self._is_transfer_full = transfer.put(sequence, payload) and self._transfer is not None
 
     def pause_writing(self) -> None:
-        """The client reads slowly: threads that answer it wait, its commands too. It is sent away
-        where it reads nothing for STALLED_S."""
-        self._writable.clear()
-        self._look_whether_it_reads(None)
+        """The client reads slowly: threads that answer it wait, and its commands wait.
 
-    def _look_whether_it_reads(self, before: int | None) -> None:
-        left = self._transport.get_write_buffer_size()
-        if before is not None and left >= before:
+        It is disconnected if it reads nothing for STALLED_S."""
+        self._writable.clear()
+        self._check_client_reads(None)
+
+    def _check_client_reads(self, before: int | None) -> None:
+        unsent = self._transport.get_write_buffer_size()
+        if before is not None and unsent >= before:
             self._transport.abort()
             return
-        self._stalled = self._loop.call_later(STALLED_S, self._look_whether_it_reads, left)
+        self._stalled = self._loop.call_later(STALLED_S, self._check_client_reads, unsent)
 
     def resume_writing(self) -> None:
         if self._stalled is not None:
@@ -499,7 +506,7 @@ class Connection(asyncio.Protocol):
         self._loop.call_soon(self._work)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._gone = True
+        self._is_lost = True
         if self._stalled is not None:
             self._stalled.cancel()
         self._writable.set()
@@ -522,31 +529,32 @@ class Connection(asyncio.Protocol):
     # -- who it is ---------------------------------------------------------------------------------
 
     def _log_in(self, payload: bytes, outgoing: Outgoing) -> None:
-        """The login, or an answer within the authentication. Who cannot log in is told why and
-        sent away."""
+        """Process the login packet or an answer of the authentication.
+
+        A refused client gets the error and is disconnected."""
         try:
             if self._authentication is not None:
                 self._authenticate(payload, outgoing)
             else:
                 self._begin_authentication(packets.read_login(payload), outgoing)
-        except Exception as error:  # whatever it was, the client gets an answer
+        except Exception as error:  # the client gets an answer in any case
             self._deny(explain(error), outgoing.sequence)
 
     def _deny(self, error: Refused, sequence: int) -> None:
-        """Who cannot log in is told so at the next multiple of REFUSED_S since it asked."""
+        """Refuse the login at the next multiple of REFUSED_S since the login packet."""
         self._busy = True
-        left_s = -(self._loop.time() - self._asked_at) % REFUSED_S
+        left_s = -(self._loop.time() - self._login_at) % REFUSED_S
         self._loop.call_later(left_s, self._end_denied, error, sequence)
 
     def _end_denied(self, error: Refused, sequence: int) -> None:
         self._busy = False
-        if self._gone:
+        if self._is_lost:
             self._close_session()
         elif not self._transport.is_closing():
             self._refuse_and_close(error, sequence)
 
     def _begin_authentication(self, login: Login, outgoing: Outgoing) -> None:
-        self._asked_at = self._loop.time()
+        self._login_at = self._loop.time()
         login = login._replace(secure=self._tls is not None)
         accounts = self.parts.accounts()
         if accounts is None:
@@ -557,11 +565,11 @@ class Connection(asyncio.Protocol):
         self._authenticate(None, outgoing)
 
     def _authenticate(self, payload: bytes | None, outgoing: Outgoing) -> None:
-        """Hand the client's answer (None: there was no question yet) to the conversation."""
+        """Pass the client's answer to the authentication; None at its start."""
         assert self._authentication is not None
         try:
             question = self._authentication.send(payload)  # type: ignore[arg-type]
-            while question == PROVED:  # the client says nothing to that
+            while question == PROVED:  # which needs no answer
                 outgoing.add(PROVED)
                 question = self._authentication.send(b"")
             if isinstance(question, Errand):
@@ -576,23 +584,23 @@ class Connection(asyncio.Protocol):
         self._transport.write(outgoing.take())
 
     def _run_errand(self, errand: Errand, outgoing: Outgoing) -> None:
-        """In the pool: it may wait for the store. What the client sends meanwhile waits."""
+        """Run an errand in the pool, because it may wait for the store. Further packets wait."""
         self._busy = True
 
         def work() -> None:
             error: Exception | None = None
             try:
                 errand.run()
-            except Exception as caught:  # whatever it was, the client gets an answer
+            except Exception as caught:  # the client gets an answer in any case
                 error = caught
             self._loop.call_soon_threadsafe(self._go_on, error, outgoing)
 
         self.parts.pool.run(work)
 
     def _go_on(self, error: Exception | None, outgoing: Outgoing) -> None:
-        """The conversation after an errand."""
+        """Continue the authentication after an errand."""
         self._busy = False
-        if self._gone:
+        if self._is_lost:
             self._close_session()
             return
         if self._transport.is_closing():
@@ -601,7 +609,7 @@ class Connection(asyncio.Protocol):
             if error is not None:
                 raise error
             self._authenticate(b"", outgoing)
-        except Exception as refused:  # whatever it was, the client gets an answer
+        except Exception as refused:  # the client gets an answer in any case
             self._deny(explain(refused), outgoing.sequence)
             return
         self._work()
@@ -621,8 +629,10 @@ class Connection(asyncio.Protocol):
             self._initialise(self.statements.session)
 
     def _initialise(self, session: SessionApi) -> None:
-        """Run init_connect in the pool, before the first command, unless the account is privileged
-        or its password has expired. Where it fails the first command gets 1184."""
+        """Run init_connect in the pool before the first command.
+
+        It is skipped for privileged accounts and for expired passwords. If it fails, the first
+        command gets 1184."""
         text = session.settings.at_start("init_connect")
         if not text or session.must_change_password:
             return
@@ -633,7 +643,7 @@ class Connection(asyncio.Protocol):
         def work() -> None:
             try:
                 session.execute(text)
-            except Exception as error:  # whatever it was, the client gets an answer
+            except Exception as error:  # the client gets an answer in any case
                 _log.warning("init_connect failed", extra={"reason": explain(error).message})
                 self._is_aborted = True
             self._loop.call_soon_threadsafe(self._finish, None)
@@ -641,7 +651,7 @@ class Connection(asyncio.Protocol):
         self.parts.pool.run(work)
 
     def _open_session(self, login: Login) -> None:
-        """Begin a session for this login; the one before is closed. Raises 1049."""
+        """Open a session for this login and close the former one. Raises 1049."""
         self._close_session()
         session = self.parts.open_session(self.id, self.host, login)
         self.login = login
@@ -656,41 +666,42 @@ class Connection(asyncio.Protocol):
         if statements is not None:
             statements.session.close()
 
-    # -- what others do to it ----------------------------------------------------------------------
+    # -- called by other parts ---------------------------------------------------------------------
 
     def kill(self) -> None:
-        """End this connection: tell the client, close. A statement that runs is interrupted."""
+        """End this connection with an error packet. A running statement is interrupted."""
         if self.statements is not None and self._busy:
             self.statements.session.interrupt()
         self._refuse_and_close(ErrConnectionKilled(), 0)
 
     def shut_down(self) -> None:
-        """The node stops now: end this connection. A schema change that it waits for goes on."""
+        """End this connection because the node stops now. A schema change that it waits for
+        continues."""
         if self.statements is not None and self._busy:
             self.statements.session.interrupt(lost=True)
         self._refuse_and_close(ErrServerShutdown(), 0)
 
     def leave(self) -> None:
-        """The node stops: the client is told so (1053) between two transactions."""
+        """End this connection with 1053, if no transaction is open, because the node stops."""
         statements = self.statements
         is_within = statements is not None and statements.session.current is not None
         if not self._busy and not is_within and not self._transport.is_closing():
             self._refuse_and_close(ErrServerShutdown(), 0)
 
     def expire(self) -> None:
-        """The client has been silent too long."""
+        """End this connection because the client has been idle too long."""
         if not self._busy:
             self._refuse_and_close(ErrClientInteractionTimeout(), 0)
 
     def unfinished_s(self, now: float) -> float:
-        """How long nothing more has come of a packet that has begun; 0 where none has. Any
-        thread."""
-        heard = self._heard
-        return now - heard if heard else 0.0
+        """Time since the last part of an unfinished packet; 0 without one. Unit: s. Any thread."""
+        last_part_at = self._last_part_at
+        return now - last_part_at if last_part_at else 0.0
 
     def interrupt(self) -> None:
-        """KILL QUERY: end the command under way, also one whose statement has not begun; nothing
-        where there is none, as in MySQL. Any thread."""
+        """KILL QUERY: interrupt the present command, even if its statement has not begun.
+
+        Without a command it has no effect, as in MySQL. Any thread."""
         with self._turn:
             statements = self.statements
             if statements is not None and self.task is not None:
@@ -699,31 +710,31 @@ class Connection(asyncio.Protocol):
     # -- commands ----------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        """Do what has come, in turn, until something is waited for."""
+        """Process received packets in turn, until one has to wait."""
         self._slice_end = 0.0
         waiting = 1
         while self._has_room():
             try:
-                taken = self._take()
+                packet = self._take()
             except Refused as error:
                 self._malformed(error)
                 return
-            if taken is None:
+            if packet is None:
                 break
             if self._transfer is not None:
-                self._take_part(self._transfer, *taken)  # type: ignore[arg-type]  # bytes there
+                self._take_part(self._transfer, *packet)  # type: ignore[arg-type]  # a file: bytes
             else:
-                self._do(*taken)
+                self._do(*packet)
             waiting = self._waiting
             if not waiting or self._is_slice_over():
                 break
         if waiting or self._is_paused:
             self._regulate()
         else:
-            self._heard = 0.0
+            self._last_part_at = 0.0
 
     def _do(self, sequence: int, payload: bytes | Payload) -> None:
-        """One command, or a packet of the login."""
+        """Process a command, or a packet of the login."""
         if isinstance(payload, Payload):
             self._assemble(sequence, payload)
             return
@@ -737,7 +748,7 @@ class Connection(asyncio.Protocol):
         self._command(outgoing, payload[0] if payload else -1, payload[1:])
 
     def _command(self, outgoing: Outgoing, number: int, body: bytes | LongText | Exception) -> None:
-        """One command; an error is what its payload was refused with."""
+        """Start a command. If `body` is an error, the command is refused with it."""
         assert self.statements is not None
         try:
             command = _COMMANDS.get(number)
@@ -746,7 +757,7 @@ class Connection(asyncio.Protocol):
             if command is None:
                 raise ErrUnknownCom()
             task = command(self, self.statements, body)
-        except Exception as error:  # the client gets an answer whatever it was
+        except Exception as error:  # the client gets an answer in any case
             self._transport.write(refusal(error, outgoing, self.parts.metrics.failed))
             return
         if task is not None:
@@ -787,29 +798,30 @@ class Connection(asyncio.Protocol):
         self._release()
 
     def _release(self) -> None:
-        """Close after COMMIT RELEASE or ROLLBACK RELEASE."""
+        """Close the connection after COMMIT RELEASE or ROLLBACK RELEASE."""
         if self.statements is not None and self.statements.session.is_released:
             self._transport.close()
 
     def _answer(self, task: CommandTask, outgoing: Outgoing) -> bool:
-        """Run it and send the answer; False for who has to wait: nothing was answered yet."""
+        """Run the command and send its answer. Returns False if it has to wait; nothing is sent
+        then."""
         try:
             for chunk in task.work(outgoing):
                 self._send(chunk)
         except WouldWait:
             return False
-        except Exception as error:  # whatever it was, the client gets an answer
+        except Exception as error:  # the client gets an answer in any case
             self._send(refusal(error, outgoing, self.parts.metrics.failed))
         return True
 
     def _send(self, chunk: bytearray | Packed) -> None:
-        if not self._gone:
+        if not self._is_lost:
             self._transport.write(chunk)
 
     def _come_back(
         self, task: CommandTask, outgoing: Outgoing, started: float, answered: bool
     ) -> None:
-        """A command that had stepped aside is over, or has to be run again in the pool."""
+        """End a command that gave way during its commit, or repeat it in the pool."""
         if not answered:
             self.parts.pool.run(lambda: self._in_thread(task, outgoing, started))
             return
@@ -842,7 +854,10 @@ class Connection(asyncio.Protocol):
         self._spent_s, self._statements = 0.0, 0
 
     def _in_thread(self, task: CommandTask, outgoing: Outgoing, started: float) -> None:
-        """Any thread. Two chunks are kept back to save the loop a wake-up for a small answer."""
+        """Run a command in a thread of the pool. Any thread.
+
+        The last chunk is sent with the end of the command, which saves a wake-up of the loop for a
+        small answer."""
         chunks = guarded(task.work, outgoing, self.parts.metrics.failed)
         last = self._packed(next(chunks, None))
         for chunk in chunks:
@@ -855,15 +870,16 @@ class Connection(asyncio.Protocol):
         self._loop.call_soon_threadsafe(self._finish, last)
 
     def _packed(self, chunk: bytearray | None) -> bytearray | Packed | None:
-        """Any thread: deflate it, where the client reads compressed packets."""
+        """The chunk, deflated if the client reads compressed packets. Any thread."""
         compressed = self._compressed
         return chunk if chunk is None or compressed is None else compressed.packed(chunk)
 
     def _hand_over(self, chunk: bytearray | Packed) -> bool:
-        """Any thread: pass a chunk to the loop when the client has room; False when it is gone."""
+        """Pass a chunk to the loop once the client has room; False if it has disconnected. Any
+        thread."""
         self._ahead.acquire()
         self._writable.wait()
-        if self._gone:
+        if self._is_lost:
             return False
         self._loop.call_soon_threadsafe(self._write, chunk)
         return True
@@ -878,7 +894,7 @@ class Connection(asyncio.Protocol):
             self._forget_bytes()
         with self._turn:
             self.task = None
-        if self._gone:
+        if self._is_lost:
             self._close_session()
             return
         if chunk is not None:
@@ -892,7 +908,7 @@ class Connection(asyncio.Protocol):
     # -- a file of the client ----------------------------------------------------------------------
 
     def _ask_for_file(self, outgoing: Outgoing, name: bytes) -> Transfer:
-        """Any thread: ask the client for a file."""
+        """Ask the client for a file. Any thread."""
         assert self.statements is not None
         outgoing.add(b"\xfb" + name)
         chunk, sequence = outgoing.take(), outgoing.sequence
@@ -902,7 +918,7 @@ class Connection(asyncio.Protocol):
         return transfer
 
     def _begin_transfer(self, transfer: Transfer, chunk: bytearray) -> None:
-        if self._gone:
+        if self._is_lost:
             transfer.lose()
             return
         self._transfer = transfer
@@ -915,7 +931,7 @@ class Connection(asyncio.Protocol):
 
     def _resume(self) -> None:
         self._is_transfer_full = False
-        if not self._gone:
+        if not self._is_lost:
             self._work()
 
     # -- commands about the connection itself ------------------------------------------------------
@@ -934,21 +950,21 @@ class Connection(asyncio.Protocol):
         return CommandTask(Course.AT_ONCE, "statistics", "", work)
 
     def change_user(self, payload: bytes) -> CommandTask:
-        """COM_CHANGE_USER: who cannot prove to be that user is sent away."""
+        """COM_CHANGE_USER: a client that cannot authenticate as that user is disconnected."""
         assert self.login is not None
         login = packets.read_change_user(payload, self.login)
 
         def work(outgoing: Outgoing) -> Chunks:
             try:
                 self._begin_authentication(login, outgoing)
-            except Exception as error:  # whatever it was, the client gets an answer
+            except Exception as error:  # the client gets an answer in any case
                 self._deny(explain(error), outgoing.sequence)
             yield outgoing.take()
 
         return CommandTask(Course.AT_ONCE, "change user", "", work)
 
     def reset(self, database: str) -> CommandTask:
-        """COM_RESET_CONNECTION: the same user and database, a new session."""
+        """COM_RESET_CONNECTION: a new session for the same user and database."""
         assert self.login is not None
         login = self.login._replace(database=database)
 
@@ -989,8 +1005,8 @@ _COMMANDS: dict[int, Callable[[Connection, Statements, Any], CommandTask | None]
     0x1C: lambda client, statements, payload: statements.fetch(payload),
     0x1F: lambda client, statements, payload: client.reset(statements.session.database),
 }
-"""Commands by their first byte (source: MySQL protocol, "Command Phase"): a Task to run, or None
-where the protocol wants no answer."""
+"""Commands by their first byte (source: MySQL protocol, "Command Phase"). They return the task to
+run, or None if the protocol has no answer."""
 
 
 # -- accepting -------------------------------------------------------------------------------------
@@ -1000,7 +1016,7 @@ _EXHAUSTED_S = 1.0
 
 
 class Acceptor:
-    """Takes clients from sockets that the other fronts of the node accept from as well."""
+    """Accepts clients from the sockets that all fronts of the node share."""
 
     def __init__(self, parts: ServerParts, listeners: Sequence[socket.socket]) -> None:
         self._parts = parts
@@ -1008,15 +1024,16 @@ class Acceptor:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Serve whoever comes, and whoever waits already."""
-        self._tasks = [asyncio.create_task(self._accept(each)) for each in self._listeners]
+        """Start to accept clients, including those that wait already."""
+        self._tasks = [asyncio.create_task(self._accept(listener)) for listener in self._listeners]
 
     def stop(self, for_good: bool = False) -> None:
-        """Take nobody more. Clients that it has stay. `for_good`: nobody of this node will."""
+        """Stop accepting. Connected clients are kept. `for_good`: shut the sockets of the node
+        down."""
         for task in self._tasks:
             task.cancel()
         for listener in self._listeners:
-            if for_good:  # or who comes would wait for the last process that has it open
+            if for_good:  # else new clients wait until the last process closes it
                 with suppress(OSError):
                     listener.shutdown(socket.SHUT_RDWR)
             listener.close()
@@ -1036,15 +1053,15 @@ class Acceptor:
                 await asyncio.sleep(_EXHAUSTED_S if error.errno in _EXHAUSTED else 0)
                 continue
             client.setblocking(False)
-            with suppress(OSError):  # it has gone already
+            with suppress(OSError):  # it has disconnected already
                 await loop.connect_accepted_socket(lambda: Connection(self._parts), client)
 
 
 async def _readable(loop: asyncio.AbstractEventLoop, listener: socket.socket) -> None:
-    """A client waits there, or did until another front took it."""
-    found = asyncio.Event()
-    loop.add_reader(listener, found.set)
+    """Wait until a client connects. Another front may accept it first."""
+    is_readable = asyncio.Event()
+    loop.add_reader(listener, is_readable.set)
     try:
-        await found.wait()
+        await is_readable.wait()
     finally:
         loop.remove_reader(listener)

@@ -2,20 +2,21 @@
 
 Requests are rare and small: one thread of the front answers them.
 
-What a node says of itself and of the cluster: health checks, /status, gauges. Reads only.
+It serves the state of the node and of the cluster: health checks, /status, gauges.
 
 livez    this process answers
-readyz   the lease is fresh (law 8), the store answers, in a second, no loop has stopped
-status   member, owner, schema version, unfinished jobs with what they wait for
-/        the page (page.py, static/), /events what it watches (watchers.py), /page/... what it asks
+readyz   the lease is fresh (law 8), the store answers within a second, no loop has stopped
+status   member, owner, schema version, unfinished jobs and what they wait for
+/        the page (page.py, static/); /events: its live data (watchers.py); /page/...: its requests
 
-Who may do what (logins.py has who they are):
+Access rules (logins.py has the logins):
 
-                     listens on loopback          anywhere else
+                     listens on loopback          any other address
     health, metrics  everybody                    everybody
-    the page looks   everybody                    over TLS, a login that may run ADMIN SHOW DDL JOBS
-    errors of jobs   such a login: they quote rows; their codes everybody       likewise
-    it does          a login                      likewise
+    reading the page everybody                    over TLS, a login that may run ADMIN SHOW DDL JOBS
+    errors of jobs   such a login: they quote     such a login
+                     rows; codes: everybody
+    commands         a login                      a login
 
 A browser sends cookies of a host to all its ports, so another server on this machine may read them.
 Over TLS the cookie has a `__Host-` name, which browsers never send in clear text, and the cookie is
@@ -23,12 +24,12 @@ enough to read the page. In clear text a request also needs the login's token. T
 once, and the page stores it in localStorage, which only scripts of its own port can read.
 
 The port listens on loopback by default. There it refuses requests whose Host is not a name of
-loopback: a page of another site that resolves to this machine (DNS rebinding) sends another Host.
+loopback. A page of another site that resolves to this machine (DNS rebinding) sends another Host.
 On other addresses a browser has no cookie for such a name. A command is a POST of JSON from the
 page itself and requires the login's token. The page shows data as text only, and its
 Content-Security-Policy allows no scripts but its own files.
 
-TLS is as on the wire: a client may begin with it, on the same port, where there is a certificate.
+If the node has a certificate, a client may start with TLS on the same port, as on the SQL port.
 """
 
 import asyncio
@@ -90,13 +91,15 @@ class ReadinessCheck(NamedTuple):
     """One named condition of readiness."""
 
     name: str
-    passed: bool
+    is_met: bool
     about: str
 
 
-class StoreLook:
-    """Whether the store answers: asked in a thread of its own, for a store that is cut off lets
-    whoever asks wait. Thread-safe; one question at a time."""
+class StoreProbe:
+    """Checks that the store answers, in a thread, because a store that is cut off blocks its
+    callers.
+
+    Thread-safe; one check at a time."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -105,32 +108,34 @@ class StoreLook:
         self._ended = threading.Event()
         self._ended.set()
         self._began = 0.0
-        self._said = ""
+        self._error = ""
 
     def obstacle(self) -> str:
-        """What is in the way, "" where it answers within LOOK_S."""
+        """Why the store is not usable, or "" if it answers within LOOK_S."""
         with self._mutex:
             if self._ended.is_set():
                 self._ended.clear()
                 self._began = self._clock.monotonic()
-                threading.Thread(target=self._ask, name="store-look", daemon=True).start()
+                threading.Thread(target=self._read_version, name="store-look", daemon=True).start()
         if self._ended.wait(LOOK_S):
-            return self._said
+            return self._error
         return f"has not answered for {self._clock.monotonic() - self._began:.0f} s"
 
-    def _ask(self) -> None:
+    def _read_version(self) -> None:
         try:
             with self._store.read() as txn:
                 meta.version(txn)
-            self._said = ""
+            self._error = ""
         except ExuviaError as error:
-            self._said = str(error)
+            self._error = str(error)
         finally:
             self._ended.set()
 
 
 class Status:
-    """Thread-safe. `back_pid` and `broken_loops` come from the front."""
+    """The node's state for health checks and /status. Thread-safe.
+
+    `back_pid` and `broken_loops` come from the front."""
 
     def __init__(
         self,
@@ -143,7 +148,7 @@ class Status:
         broken_loops: Callable[[], list[str]],
     ) -> None:
         self._store = store
-        self._look = StoreLook(store, clock)
+        self._look = StoreProbe(store, clock)
         self._member = member
         self._loader = loader
         self._connections = connections
@@ -152,7 +157,7 @@ class Status:
         self._broken_loops = broken_loops
 
     def checks(self) -> list[ReadinessCheck]:
-        """Everything readiness depends on."""
+        """The conditions of readiness."""
         serving = self._member.serving(self._clock.monotonic())
         broken = ", ".join(self._broken_loops())
         store = self._look.obstacle()
@@ -168,7 +173,7 @@ class Status:
         ]
 
     def report(self) -> dict[str, Any]:
-        """The whole of /status, as JSON values. Raises Unavailable."""
+        """The content of /status, as JSON values. Raises Unavailable."""
         with self._store.read() as txn:
             live = members.live(txn)
             owner = owner_of(txn, "ddl")
@@ -187,8 +192,8 @@ class Status:
             "schema_version_loaded": self._loader.version,
             "owner": None if owner is None else {"member": owner.member, "term": owner.term},
             "members": [
-                {"id": each.id, "kind": each.kind, "pid": each.pid, "address": each.address}
-                for each in live
+                {"id": row.id, "kind": row.kind, "pid": row.pid, "address": row.address}
+                for row in live
             ],
             "jobs": [_job(job) for job in jobs[:SHOWN_JOBS]],
             "jobs_unfinished": len(jobs),
@@ -198,12 +203,12 @@ class Status:
         }
 
     def other_counts(self) -> list[CommandCounts]:
-        """What the node's other fronts have counted; without one that does not answer."""
+        """The command counts of the node's other fronts, without fronts that do not answer."""
         asking = Asking(self._store, self._member, self._clock)
         return [*asking.ask_members(COUNTS, None, asking.other_fronts_here()).given.values()]
 
     def priority_queue(self) -> dict[str, Any]:
-        """The auto-analyze queue, asked of its owner. Raises Unavailable."""
+        """The auto-analyze queue, as its owner reports it. Raises Unavailable."""
         asking = Asking(self._store, self._member, self._clock)
         return stats_queue.page(stats_queue.ask(asking))
 
@@ -243,7 +248,7 @@ class Status:
 
 
 def _write_holds(store: Store) -> Iterator[Metric]:
-    """Of engines that have one lock for all writers."""
+    """Metrics of the write lock, for engines that have one lock for all writers."""
     holds = getattr(store, "write_holds", None)
     if holds is None:
         return
@@ -253,7 +258,7 @@ def _write_holds(store: Store) -> Iterator[Metric]:
 
 
 def _job(job: Job) -> dict[str, Any]:
-    """One job; its note has rows a second and the time left, its wait says what it waits for."""
+    """One job. `note` has rows a second and the time left, `wait` the reason for a wait."""
     return {
         "id": job.id,
         "type": job.action_text,
@@ -284,9 +289,9 @@ _TYPES = {
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _FOR_ALL = ("/livez", "/readyz", "/metrics")
 _FILES = {
-    "/" if each.name == "index.html" else f"/{each.name}": each
-    for each in sorted(STATIC.iterdir())
-    if each.suffix in _TYPES
+    "/" if file.name == "index.html" else f"/{file.name}": file
+    for file in sorted(STATIC.iterdir())
+    if file.suffix in _TYPES
 }
 _FOR_LOGIN = frozenset({*_FILES, "/page/session", "/page/login", "/page/logout"})
 _HEADERS = {
@@ -302,16 +307,16 @@ _HEADERS = {
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches what listens there."""
+    """Whether only this machine can connect to that address."""
     try:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return host == "localhost"
 
 
-class Door(NamedTuple):
-    """What decides who is let in. `loopback`: only this machine reaches the port; `has_tls`: a
-    client may encrypt."""
+class AccessPolicy(NamedTuple):
+    """The access rules of the port. `loopback`: only this machine can connect; `has_tls`: clients
+    may use TLS."""
 
     loopback: bool = True
     has_tls: bool = False
@@ -319,17 +324,18 @@ class Door(NamedTuple):
 
 
 def _cookie_name(scope: Scope) -> str:
-    """Cookies of a host are sent to all of its ports: each node on it has a name of its own."""
+    """The name of the login cookie. It contains the port, as a host's cookies go to all its
+    ports."""
     name = f"exuvia_{scope['server'][1]}"
     return f"__Host-{name}" if scope["scheme"] == "https" else name
 
 
 class BrowserGuard:
-    """Around all pages: whom they answer, and what a browser may do with them."""
+    """Middleware that checks each request's origin and login, and sets the security headers."""
 
-    def __init__(self, app: ASGIApp, door: Door) -> None:
+    def __init__(self, app: ASGIApp, policy: AccessPolicy) -> None:
         self._app = app
-        self._door = door
+        self._policy = policy
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def guarded(message: Message) -> None:
@@ -347,37 +353,37 @@ class BrowserGuard:
 
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
         if "content-length" in headers and "transfer-encoding" in headers:
-            # a proxy may have found another end of the request (RFC 9112, 6.1)
+            # a proxy may have seen another end of the request (RFC 9112, 6.1)
             return Response(status_code=400, headers={"Connection": "close"})
         host = headers.get("host", "")
         name = host if host.endswith("]") else host.rpartition(":")[0] or host
-        if self._door.loopback and name.lower() not in _LOOPBACK:
+        if self._policy.loopback and name.lower() not in _LOOPBACK:
             return _refused("the status port listens on loopback: call it by a name of loopback")
         site = headers.get("sec-fetch-site", "same-origin")
         if scope["method"] == "POST":
             own = f"{scope['scheme']}://{host}"
             if site != "same-origin" or headers.get("origin", own) != own:
-                return _refused("only the page itself may ask for that")
+                return _refused("only the page itself may send this request")
             if headers.get("content-type", "").partition(";")[0] != "application/json":
-                return _refused("JSON is read here, nothing else", 415)
+                return _refused("the content type must be application/json", 415)
         if site == "cross-site" and headers.get("sec-fetch-mode") != "navigate":
-            return _refused("another site's page may not ask this one")
+            return _refused("pages of other sites may not send requests")
         return None
 
     async def _login(self, scope: Scope) -> Response | None:
-        """What is in the way of who comes from elsewhere: TLS, then a login."""
-        path, logins = scope["path"], self._door.logins
-        if self._door.loopback or path in _FOR_ALL:
+        """The refusal of a client that lacks TLS or a login, or None."""
+        path, logins = scope["path"], self._policy.logins
+        if self._policy.loopback or path in _FOR_ALL:
             return None
         if scope["scheme"] != "https":
-            if self._door.has_tls and path == "/":
+            if self._policy.has_tls and path == "/":
                 host = Headers(scope=scope).get("host", "")
                 if re.fullmatch(r"[\w.:\[\]-]+", host):
                     return Response(status_code=307, headers={"Location": f"https://{host}/"})
             return _refused(
-                "beyond this machine the page needs https://"
-                if self._door.has_tls
-                else "beyond this machine the page needs TLS: --ssl-cert"
+                "from other machines the page requires https://"
+                if self._policy.has_tls
+                else "from other machines the page requires TLS: start the node with --ssl-cert"
             )
         if logins is None or path in _FOR_LOGIN:
             return None
@@ -389,7 +395,7 @@ class BrowserGuard:
                 return None
         except ExuviaError as error:
             return _refused(str(error), 503)
-        return _refused(f"{login.shown} may not see it: that takes the SUPER privilege")
+        return _refused(f"{login.title} may not read the page: it requires the SUPER privilege")
 
 
 def _refused(why: str, status: int = 403) -> Response:
@@ -397,7 +403,7 @@ def _refused(why: str, status: int = 403) -> Response:
 
 
 def _login_of(request: Request, logins: Logins) -> BrowserLogin | None:
-    """The login of a request, or None. The module describes what a request must prove."""
+    """The login of a request, or None. In clear text the request also needs the login's token."""
     cookie = _cookie_of(request)
     login = logins.find(cookie) if cookie else None
     if login is None or request.url.scheme == "https" or _has_token(request, logins, login):
@@ -414,16 +420,19 @@ def _cookie_of(request: Request) -> str:
 
 
 def application(
-    status: Status, metrics: Metrics, watchers: Watchers | None = None, door: Door | None = None
+    status: Status,
+    metrics: Metrics,
+    watchers: Watchers | None = None,
+    policy: AccessPolicy | None = None,
 ) -> Starlette:
-    """The pages as an ASGI application; without `watchers` those for programs only."""
+    """The pages as an ASGI application; without `watchers` only those for programs."""
 
     def livez(request: Request) -> Response:
         return JSONResponse({"status": "alive"})
 
     def readyz(request: Request) -> Response:
         checks = status.checks()
-        ready = all(check.passed for check in checks)
+        ready = all(check.is_met for check in checks)
         body = {"ready": ready, "checks": {c.name: c.about for c in checks}}
         return JSONResponse(body, status_code=200 if ready else 503)
 
@@ -439,20 +448,20 @@ def application(
 
     pages = {"/livez": livez, "/readyz": readyz, "/status": report, "/metrics": scrape}
     pages["/stats/priority-queue"] = queue
-    routes = [Route(path, _answering(each)) for path, each in pages.items()]
-    door = door or Door()
+    routes = [Route(path, _answering(endpoint)) for path, endpoint in pages.items()]
+    policy = policy or AccessPolicy()
     if watchers is not None:
-        routes += _page_routes(watchers.page, watchers, door.logins)
-    if door.logins is not None:
-        routes += _login_routes(door.logins)
-    return Starlette(routes=routes, middleware=[Middleware(BrowserGuard, door=door)])
+        routes += _page_routes(watchers.page, watchers, policy.logins)
+    if policy.logins is not None:
+        routes += _login_routes(policy.logins)
+    return Starlette(routes=routes, middleware=[Middleware(BrowserGuard, policy=policy)])
 
 
 def _page_routes(page: StatusPage, watchers: Watchers, logins: Logins | None) -> Iterator[Route]:
-    """The page, its files, and what they ask for."""
+    """The routes of the page, of its files and of its requests."""
 
     def quotes_rows(request: Request) -> bool:
-        """Whether errors may be shown that quote rows."""
+        """Whether the login may read errors that quote rows."""
         login = None if logins is None else _login_of(request, logins)
         return logins is not None and login is not None and logins.may_look(login)
 
@@ -464,9 +473,11 @@ def _page_routes(page: StatusPage, watchers: Watchers, logins: Logins | None) ->
         return JSONResponse(page.history(below, quotes_rows(request)))
 
     def tables(request: Request) -> Response:
-        asked = request.query_params
-        name, *behind = (asked.get(each, "")[:MOST_NAME] for each in ("name", "database", "table"))
-        return JSONResponse(page.tables(name, (behind[0], behind[1])))
+        parameters = request.query_params
+        name, *after = (
+            parameters.get(key, "")[:MOST_NAME] for key in ("name", "database", "table")
+        )
+        return JSONResponse(page.tables(name, (after[0], after[1])))
 
     def table(request: Request) -> Response:
         database = request.query_params.get("database", "")[:MOST_NAME]
@@ -492,9 +503,9 @@ def _page_routes(page: StatusPage, watchers: Watchers, logins: Logins | None) ->
             may_watch = logins.watch(_cookie_of(request))
         return watchers.answer(request.method == "HEAD", may_watch)
 
-    asked = {"history": history, "tables": tables, "table": table, "live": live}
-    asked["cluster"] = cluster
-    for name, endpoint in asked.items():
+    endpoints = {"history": history, "tables": tables, "table": table, "live": live}
+    endpoints["cluster"] = cluster
+    for name, endpoint in endpoints.items():
         yield Route(f"/page/{name}", _answering(endpoint))
     yield Route("/events", events)
     for path, file in _FILES.items():
@@ -513,24 +524,24 @@ _Name = Annotated[str, msgspec.Meta(max_length=MOST_NAME)]
 
 
 def _number(text: str) -> int | None:
-    """The number that a parameter of a query has, 0 to 2**63 - 1. None for any other text."""
-    found = int(text) if re.fullmatch("[0-9]{1,19}", text) else _MOST_INT + 1
-    return found if found <= _MOST_INT else None
+    """The number in a query parameter, from 0 to 2**63 - 1. None for any other text."""
+    number = int(text) if re.fullmatch("[0-9]{1,19}", text) else _MOST_INT + 1
+    return number if number <= _MOST_INT else None
 
 
 class LoginForm(msgspec.Struct, forbid_unknown_fields=True):
-    """What a person types."""
+    """The fields of the login form."""
 
     user: _Name
     password: Annotated[str, msgspec.Meta(max_length=1024)]
 
 
 class NoForm(msgspec.Struct, forbid_unknown_fields=True):
-    """Nothing is said but that it is asked."""
+    """A form without fields."""
 
 
 class JobCommand(msgspec.Struct, forbid_unknown_fields=True):
-    """A button. What is not given is not set."""
+    """A button of the page. Fields that are None stay unchanged."""
 
     what: Literal["cancel", "pause", "resume", "hold", "complete", "alter"]
     job: _JobId
@@ -540,27 +551,27 @@ class JobCommand(msgspec.Struct, forbid_unknown_fields=True):
 
     @property
     def statement(self) -> str:
-        """The SQL of it. Raises ValueError where nothing is to be set."""
+        """The SQL statement. Raises ValueError if it would change nothing."""
         if self.what != "alter":
             return f"ADMIN {self.what.upper()} DDL JOBS {self.job}"
         speed = None if self.max_write_speed is None else f"'{self.max_write_speed}'"
         values = {"THREAD": self.thread, "BATCH_SIZE": self.batch_size, "MAX_WRITE_SPEED": speed}
-        given = [f"{name} = {value}" for name, value in values.items() if value is not None]
-        if not given:
-            raise ValueError("nothing is to be set")
-        return f"ADMIN ALTER DDL JOBS {self.job} {', '.join(given)}"
+        options = [f"{name} = {value}" for name, value in values.items() if value is not None]
+        if not options:
+            raise ValueError("name at least one of thread, batch_size, max_write_speed")
+        return f"ADMIN ALTER DDL JOBS {self.job} {', '.join(options)}"
 
 
 _Form = TypeVar("_Form")
 
 
 async def _form(request: Request, kind: type[_Form]) -> _Form:
-    """What a POST brings. Raises ValueError."""
+    """The form of a POST. Raises ValueError."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > _MOST_BODY:
-            raise ValueError("that is too long")
+            raise ValueError(f"the form has more than {_MOST_BODY} bytes")
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.MsgspecError as error:
@@ -571,33 +582,33 @@ _broken_requests = itertools.count(1)
 
 
 def _broken_off() -> None:
-    """A client left, or was sent away, before its request was whole, or sent no HTTP."""
+    """Log a request that was not complete or not HTTP."""
     _log.info("a request was broken off", extra={"so_far": next(_broken_requests)})
 
 
-_CLIENTS_FAULTS = (
+_CLIENT_ERRORS = (
     "Invalid HTTP request received",  # counted by _broken_off
-    "Unsupported upgrade request",  # answered as if it asked for none
+    "Unsupported upgrade request",  # answered as a request without an upgrade
     "No supported WebSocket library",
 )
 
 
-def _is_not_counted(record: logging.LogRecord) -> bool:
-    """Whether a log line of uvicorn is not one that any request can have it write."""
-    return not record.getMessage().startswith(_CLIENTS_FAULTS)
+def _is_server_error(record: logging.LogRecord) -> bool:
+    """Whether a log line of uvicorn is about more than an invalid request of a client."""
+    return not record.getMessage().startswith(_CLIENT_ERRORS)
 
 
 def posted(
     kind: type[_Form], work: Callable[[Request, _Form], Response]
 ) -> Callable[[Request], Awaitable[Response]]:
-    """A POST with such a form; the work is done in a thread."""
+    """The handler of a POST with a form of this kind. `work` runs in a thread."""
 
     async def answer(request: Request) -> Response:
         try:
             form = await _form(request, kind)
             return await run_in_threadpool(work, request, form)
         except ClientDisconnect:
-            return Response(status_code=400)  # which nobody reads
+            return Response(status_code=400)  # the client has disconnected
         except ValueError as error:
             return _refused(str(error), 400)
         except Refused as error:
@@ -609,15 +620,15 @@ def posted(
 
 
 def _login_routes(logins: Logins) -> Iterator[Route]:
-    """Who somebody is, and what an account may do."""
+    """The routes for logging in and out, and for commands of an account."""
 
-    def shown(login: BrowserLogin | None, **more: str) -> Response:
-        values = {} if login is None else {"user": login.shown, **more}
+    def user_response(login: BrowserLogin | None, **more: str) -> Response:
+        values = {} if login is None else {"user": login.title, **more}
         return JSONResponse(values, headers={"Cache-Control": "no-store"})
 
     def session(request: Request) -> Response:
         login = _login_of(request, logins)
-        return shown(login if login and _has_token(request, logins, login) else None)
+        return user_response(login if login and _has_token(request, logins, login) else None)
 
     def log_in(request: Request, form: LoginForm) -> Response:
         host = request.client.host if request.client else ""
@@ -628,7 +639,7 @@ def _login_routes(logins: Logins) -> Iterator[Route]:
             wait = {"Retry-After": f"{error.wait_s:.0f}"}
             return JSONResponse({"error": str(error)}, 429, wait)
         logins.log_out(_cookie_of(request))
-        answer = shown(login, token=login.token)
+        answer = user_response(login, token=login.token)
         answer.set_cookie(
             _cookie_name(request.scope),
             cookie,
@@ -641,7 +652,7 @@ def _login_routes(logins: Logins) -> Iterator[Route]:
     def log_out(request: Request, form: NoForm) -> Response:
         if _login_of(request, logins) is not None:
             logins.log_out(_cookie_of(request))
-        answer = shown(None)
+        answer = user_response(None)
         answer.delete_cookie(
             _cookie_name(request.scope),
             httponly=True,
@@ -655,22 +666,22 @@ def _login_routes(logins: Logins) -> Iterator[Route]:
         if login is None:
             return _refused("log in", 401)
         if not _has_token(request, logins, login):
-            return _refused("only the page itself may ask for that")
+            return _refused("only the page itself may send this request")
         statement = form.statement
-        found = logins.run(login, statement)
-        said = str(found.rows[0][1]) if found.rows else "successful"
-        told = {"by": login.shown, "statement": statement, "said": said}
-        _log.info("a command from the page", extra=told)
-        return JSONResponse({"statement": statement, "said": said})
+        result = logins.run(login, statement)
+        message = str(result.rows[0][1]) if result.rows else "successful"
+        fields = {"by": login.title, "statement": statement, "said": message}
+        _log.info("a command from the page", extra=fields)
+        return JSONResponse({"statement": statement, "said": message})
 
     def statistics(request: Request) -> Response:
         login = _login_of(request, logins)
         if login is None:
             return _refused("log in", 401)
-        table, *which = (request.query_params.get(each, "") for each in ("id", "index", "of"))
-        table_id, numbers = _number(table), [_number(each) for each in which if each]
+        table, *which = (request.query_params.get(key, "") for key in ("id", "index", "of"))
+        table_id, numbers = _number(table), [_number(text) for text in which if text]
         if table_id is None or None in numbers:
-            return _refused("of which table?", 400)
+            return _refused("id, index and of must be numbers", 400)
         try:
             if not all(which):
                 return JSONResponse(logins.statistics(login, table_id))
@@ -691,7 +702,7 @@ def _file(path: Path) -> Endpoint:
 
 
 def _answering(page: Endpoint) -> Endpoint:
-    """A page that answers 503 with the reason when the store does not."""
+    """The endpoint, answering 503 with the reason if the store does not answer."""
 
     def answer(request: Request) -> Response:
         try:
@@ -708,17 +719,17 @@ STALL_S = 60.0
 
 
 class HttpWire(H11Protocol):
-    """A connection, encrypted where the client begins so.
+    """A connection, encrypted if the client starts with TLS.
 
-    SQL clients need file descriptors, too, so there are at most MOST_CONNECTIONS, and slow clients
-    lose theirs. A connection ends
+    SQL clients need file descriptors, too. So there are at most MOST_CONNECTIONS, and slow clients
+    are disconnected. A connection ends
 
         REQUEST_S   after it began, or after the first byte of a further request, unless that
-                    request has come whole
+                    request is complete
         5 s         after an answer (uvicorn's keep-alive), unless another request begins
         STALL_S     after its client has stopped reading the answer
-        at once     where another client comes when all places are taken, and of those that wait
-                    for their client this one has waited longest: a probe is answered
+        at once     if a client connects when the limit is reached, and this connection has waited
+                    longest for its client: so that health checks are answered
     """
 
     def __init__(self, tls: ssl.SSLContext | None, **settings: Any) -> None:
@@ -728,16 +739,18 @@ class HttpWire(H11Protocol):
         self._is_new = True
         self._deadline: asyncio.TimerHandle | None = None
         self._stalled: asyncio.TimerHandle | None = None
-        self._since = 0.0  # it has waited for its client since then. Unit: s of the loop
+        self._since = 0.0  # start of waiting for its client. Unit: s of the loop
         self._is_sent_away = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._expect_request()
         if len(self.connections) > MOST_CONNECTIONS:
-            others = (each for each in self.connections if isinstance(each, HttpWire))
-            waiting = [each for each in others if each is not self and each.waits_for_client()]
-            min(waiting, key=lambda each: each._since, default=self)._send_away()
+            others = (
+                connection for connection in self.connections if isinstance(connection, HttpWire)
+            )
+            waiting = [other for other in others if other is not self and other.waits_for_client()]
+            min(waiting, key=lambda other: other._since, default=self)._send_away()
 
     def connection_lost(self, exc: Exception | None) -> None:
         is_answered = self.cycle is None or self.cycle.response_complete
@@ -753,7 +766,7 @@ class HttpWire(H11Protocol):
         self.transport.abort()
 
     def waits_for_client(self) -> bool:
-        """Whether nothing is to be done for it until its client sends or reads."""
+        """Whether the connection has nothing to do until its client sends or reads."""
         if self._is_sent_away:
             return False
         is_answered = self.cycle is None or self.cycle.response_complete
@@ -769,7 +782,7 @@ class HttpWire(H11Protocol):
             self._deadline = None
 
     def handle_events(self) -> None:
-        """Also looks how much of a request has come."""
+        """Also sets or cancels the deadline of the request."""
         super().handle_events()
         if self._is_sent_away:
             return
@@ -788,12 +801,12 @@ class HttpWire(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         _broken_off()
         if self.cycle is not None and not self.cycle.response_complete:
-            # the body is broken: the page has begun, and must not answer as well
+            # the body is invalid: the page has begun, and must not send a second answer
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         try:
             super().send_400_response(msg)
-        except h11.LocalProtocolError:  # the answer has gone already
+        except h11.LocalProtocolError:  # the answer is already sent
             self._send_away()
 
     def timeout_keep_alive_handler(self) -> None:
@@ -834,7 +847,7 @@ _HANDSHAKE = 22  # first byte of TLS
 
 
 class Http:
-    """Listens from the moment it is made; answers from `start` to `stop`."""
+    """The HTTP server. It listens from its creation and answers from `start` to `stop`."""
 
     def __init__(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> None:
         self._tls = tls
@@ -846,13 +859,14 @@ class Http:
         self._thread: threading.Thread | None = None
 
     def start(self, app: Starlette, end_streams: Callable[[], None]) -> None:
-        """Answer in a thread of its own. `end_streams` ends the answers that have no end."""
+        """Answer in a thread of its own. `end_streams` ends the event streams, which have no
+        end."""
         self._end_streams = end_streams
         wire: Any = partial(HttpWire, self._tls)
         config = uvicorn.Config(
             app, http=wire, log_config=None, access_log=False, lifespan="off", ws="none"
         )
-        logging.getLogger("uvicorn.error").addFilter(_is_not_counted)
+        logging.getLogger("uvicorn.error").addFilter(_is_server_error)
         server = self._server = uvicorn.Server(config)
         self._thread = threading.Thread(
             target=lambda: asyncio.run(server.serve(sockets=[self._socket])),
@@ -863,13 +877,13 @@ class Http:
 
     @property
     def connections(self) -> list[HttpWire]:
-        """Those that are open, of a server that answers."""
+        """The open connections. Requires a started server."""
         assert self._server is not None
-        found = [*self._server.server_state.connections]
-        return [each for each in found if isinstance(each, HttpWire)]
+        open_connections = [*self._server.server_state.connections]
+        return [connection for connection in open_connections if isinstance(connection, HttpWire)]
 
     def stop(self, timeout_s: float) -> None:
-        """Stop answering; requests that take longer are cut off."""
+        """Stop answering; requests that take longer are aborted."""
         if self._server is not None and self._thread is not None:
             self._end_streams()
             self._server.force_exit = True

@@ -1,18 +1,17 @@
-"""Who may do something on the page: MySQL's accounts, let in as on the wire.
+"""Logins of the status page: MySQL's accounts, authenticated as on the SQL port.
 
-    log in    user and password -> the conversation of authentication.py, its client plays here
-              -> a cookie that no script reads, and a token that every command brings in a header:
-              another site's page can send the one, and neither read nor send the other
-    do        the account as it is now -> a session of its own, one statement, closed: what an
-              account may do is decided by SQL alone
-    it ends   IDLE_S after its last request (a page that is open asks all the time), LONGEST_S after
-              it began, by logging out, with this process; and at once where its account is
-              dropped, locked, or has another password or an expired one
+    log in    user and password -> the client's side of authentication.py's conversation
+              -> a cookie that no script reads, and a token that every command sends in a header:
+              a page of another site can send the cookie, but neither read nor send the token
+    run       the account as it is now -> a session for one statement: only SQL's privileges decide
+    end       IDLE_S after the last request (an open page sends requests all the time), LONGEST_S
+              after it began, by logging out, with this process; and at once if the account is
+              dropped or locked, or its password changed or expired
 
-Guessing costs: an address (a /64 of IPv6) has GUESSES failures, then one every GUESS_S; all have
-ALL_GUESSES, then as many every GUESS_S, since looking at a password takes milliseconds of the
-process that serves. One at a time is looked at. Who has failed too often is told when to come again
-and nothing else, also where this one was right.
+Guesses are limited, because verifying a password takes milliseconds of the serving process. An
+address (a /64 of IPv6) has GUESSES failures, then one every GUESS_S. All addresses together have
+ALL_GUESSES, then ALL_GUESSES every GUESS_S. Passwords are verified one at a time. A client above
+the limit only gets the time of its next attempt, even if the password was right.
 """
 
 import hmac
@@ -46,14 +45,14 @@ ALL_GUESSES = 50
 MOST_ADDRESSES = 4096
 MOST_HISTOGRAMS, MOST_BUCKETS, MOST_COMMON = 300, 1024, 10
 LOOKS = "ADMIN SHOW DDL JOB QUERIES 0"
-"""Who may run this may see what the page shows of all databases: SUPER."""
+"""An account that may run this statement (SUPER) may read what the page shows of all databases."""
 _log = logging.getLogger(__name__)
 Values = dict[str, Any]
 OpenSession = Callable[[int, str, Login], Any]
 
 
 class TooManyGuesses(Exception):
-    """Come again in `wait_s` seconds."""
+    """The limit of guesses is reached. Try again in `wait_s` seconds."""
 
     def __init__(self, wait_s: float) -> None:
         super().__init__(f"too many logins have failed: try again in {wait_s:.0f} s")
@@ -61,39 +60,40 @@ class TooManyGuesses(Exception):
 
 
 class Guesses:
-    """How often a password may be wrong: buckets that fill up by themselves. Not thread-safe."""
+    """Limits wrong passwords with token buckets, one per address and one for all. Not
+    thread-safe."""
 
     def __init__(self) -> None:
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # by address: left, at
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # address: left, at
         self._all = float(ALL_GUESSES), 0.0
 
     def take(self, host: str, now: float) -> None:
-        """One attempt. Raises TooManyGuesses."""
+        """Use up one attempt. Raises TooManyGuesses."""
         place = _place(host)
-        left, at = self._left.get(place, (float(GUESSES), now))
-        left = min(GUESSES, left + (now - at) / GUESS_S)
+        tokens, at = self._buckets.get(place, (float(GUESSES), now))
+        tokens = min(GUESSES, tokens + (now - at) / GUESS_S)
         of_all = min(ALL_GUESSES, self._all[0] + (now - self._all[1]) / GUESS_S * ALL_GUESSES)
-        if left < 1 or of_all < 1:
-            raise TooManyGuesses(max(1.0, (1 - left) * GUESS_S))
-        self._put(place, left - 1, now)
+        if tokens < 1 or of_all < 1:
+            raise TooManyGuesses(max(1.0, (1 - tokens) * GUESS_S))
+        self._put(place, tokens - 1, now)
         self._all = of_all - 1, now
 
     def give_back(self, host: str) -> None:
-        """It was right."""
+        """Return the attempt, because the password was right."""
         place = _place(host)
-        left, at = self._left.get(place, (0.0, 0.0))
-        self._put(place, min(GUESSES, left + 1), at)
+        tokens, at = self._buckets.get(place, (0.0, 0.0))
+        self._put(place, min(GUESSES, tokens + 1), at)
         self._all = min(ALL_GUESSES, self._all[0] + 1), self._all[1]
 
-    def _put(self, place: str, left: float, at: float) -> None:
-        self._left[place] = left, at
-        self._left.move_to_end(place)
-        while len(self._left) > MOST_ADDRESSES:
-            self._left.popitem(last=False)
+    def _put(self, place: str, tokens: float, at: float) -> None:
+        self._buckets[place] = tokens, at
+        self._buckets.move_to_end(place)
+        while len(self._buckets) > MOST_ADDRESSES:
+            self._buckets.popitem(last=False)
 
 
 def _place(host: str) -> str:
-    """Whoever has an address of IPv6 has 2**64 of them."""
+    """The key of an address: for IPv6 its /64, since one client may use all of that."""
     try:
         address = ip_address(host)
     except ValueError:
@@ -102,23 +102,23 @@ def _place(host: str) -> str:
 
 
 class BrowserLogin(msgspec.Struct):
-    """One. `token`: what its commands bring; times: s of the clock."""
+    """A login. `token`: sent with its commands. Times: s of the clock."""
 
     login: Login
     host: str
     token: str
     began: float
     used: float
-    looks: tuple[int, bool] = (-1, False)  # version of the accounts, whether it may look
+    looks: tuple[int, bool] = (-1, False)  # version of the accounts, whether it may read the page
 
     @property
-    def shown(self) -> str:
-        """user@host, as a job says by whom it was asked for."""
+    def title(self) -> str:
+        """user@host, as jobs record their submitter."""
         return f"{self.login.user}@{self.host}"
 
 
 class Logins:
-    """Thread-safe."""
+    """The logins of the page. Thread-safe."""
 
     def __init__(self, accounts: Accounts, open_session: OpenSession, clock: Clock) -> None:
         self._accounts = accounts
@@ -127,56 +127,57 @@ class Logins:
         self._guesses = Guesses()
         self._guessing = threading.Lock()
         self._lock = threading.Lock()
-        self._known: OrderedDict[bytes, BrowserLogin] = OrderedDict()  # by the cookie's hash
+        self._by_cookie: OrderedDict[bytes, BrowserLogin] = OrderedDict()  # by the cookie's hash
 
     def log_in(
         self, user: str, password: str, host: str, is_encrypted: bool
     ) -> tuple[str, BrowserLogin]:
-        """(cookie, login). Raises 1045, 1862, 3118, 3159, 3955, TooManyGuesses."""
+        """Log in. Returns (cookie, login). Raises 1045, 1862, 3118, 3159, 3955, TooManyGuesses."""
         now = self._clock.monotonic()
         with self._guessing:
             self._guesses.take(host, now)
-            found = _authenticated(self._accounts, user, password, host, self._clock)
+            authenticated = _authenticated(self._accounts, user, password, host, self._clock)
             self._guesses.give_back(host)
-        assert found.account is not None
-        if found.account.attributes.require and not is_encrypted:
+        assert authenticated.account is not None
+        if authenticated.account.attributes.require and not is_encrypted:
             raise ErrAccessDenied(user, host, "YES" if password else "NO")
-        found = found._replace(secure=is_encrypted)
-        self._open_session(0, host, found).close()
+        authenticated = authenticated._replace(secure=is_encrypted)
+        self._open_session(0, host, authenticated).close()
         cookie = secrets.token_urlsafe(32)
-        made = BrowserLogin(found, host, secrets.token_urlsafe(32), now, now)
+        login = BrowserLogin(authenticated, host, secrets.token_urlsafe(32), now, now)
         with self._lock:
-            self._known[_hashed(cookie)] = made
-            while len(self._known) > MOST_LOGINS:
-                self._known.popitem(last=False)
-        _log.info("logged in on the page", extra={"by": made.shown})
-        return cookie, made
+            self._by_cookie[_hashed(cookie)] = login
+            while len(self._by_cookie) > MOST_LOGINS:
+                self._by_cookie.popitem(last=False)
+        _log.info("logged in on the page", extra={"by": login.title})
+        return cookie, login
 
     def find(self, cookie: str) -> BrowserLogin | None:
-        """Whose cookie this is; it has been used now."""
+        """The login of this cookie, or None. Counts as a request of the login."""
         now, place = self._clock.monotonic(), _hashed(cookie)
         with self._lock:
-            found = self._known.get(place)
-            if found is None:
+            login = self._by_cookie.get(place)
+            if login is None:
                 return None
-            is_over = now - found.used > IDLE_S or now - found.began > LONGEST_S
-            if is_over or self._account(found) is None:
-                del self._known[place]
+            is_over = now - login.used > IDLE_S or now - login.began > LONGEST_S
+            if is_over or self._account(login) is None:
+                del self._by_cookie[place]
                 return None
-            found.used = now
-            return found
+            login.used = now
+            return login
 
     def watch(self, cookie: str) -> Callable[[], bool]:
-        """Whether this login is still what it is now. Asked by who is told without asking."""
+        """A function that returns whether this login is unchanged. For streams, which send no
+        requests."""
         login, version = self.find(cookie), self._accounts.version
         return lambda: self._accounts.version == version and self.find(cookie) is login
 
     def log_out(self, cookie: str) -> None:
         with self._lock:
-            self._known.pop(_hashed(cookie), None)
+            self._by_cookie.pop(_hashed(cookie), None)
 
     def _account(self, of: BrowserLogin) -> Account | None:
-        """As it is now, if it may still be let in by what was proved."""
+        """The account as it is now, or None if the login's proof is no longer valid."""
         before = of.login.account
         assert before is not None
         book, now_s = self._accounts.book, self._clock.wall_ns() // 10**9
@@ -186,7 +187,7 @@ class Logins:
         return None if book.is_expired(account, now_s) else account
 
     def may_look(self, of: BrowserLogin) -> bool:
-        """Whether its account may see what the page shows. Raises Unavailable."""
+        """Whether its account may read what the page shows. Raises Unavailable."""
         version = self._accounts.version
         if of.looks[0] != version:
             try:
@@ -198,28 +199,29 @@ class Logins:
         return of.looks[1]
 
     def may(self, of: BrowserLogin, token: str) -> bool:
-        """Whether a command brings the login's token."""
+        """Whether this is the login's token."""
         return hmac.compare_digest(of.token.encode(), token.encode())
 
     def run(self, of: BrowserLogin, statement: str) -> Result:
-        """One statement in a session of its own. Raises Refused, Unavailable."""
+        """Run one statement in a session of its own. Raises Refused, Unavailable."""
         session = self._open_session(0, of.host, of.login)
         try:
-            found = session.execute(statement)
+            result = session.execute(statement)
         finally:
             session.close()
-        assert isinstance(found, Result)
-        return found
+        assert isinstance(result, Result)
+        return result
 
     # -- what an account sees ----------------------------------------------------------------------
 
     def definition(self, of: BrowserLogin, database: str, table: str) -> str:
         """SHOW CREATE TABLE. Raises Refused."""
-        shown = self.run(of, f"SHOW CREATE TABLE {quoted(database)}.{quoted(table)}")
-        return str(shown.rows[0][1])
+        result = self.run(of, f"SHOW CREATE TABLE {quoted(database)}.{quoted(table)}")
+        return str(result.rows[0][1])
 
     def statistics(self, of: BrowserLogin, table_id: int) -> Values:
-        """What columns and indexes have them. Raises Refused: who may not read mysql's tables."""
+        """The columns and indexes with statistics. Raises Refused without access to mysql's
+        tables."""
         rows = self.run(
             of,
             "SELECT is_index, hist_id, distinct_count, null_count, correlation"
@@ -230,8 +232,8 @@ class Logins:
         return {"statistics": [dict(zip(names, row, strict=True)) for row in rows]}
 
     def histogram(self, of: BrowserLogin, table_id: int, index: int, hist_id: int) -> Values:
-        """The buckets of one, (rows, rows of the upper value, lower, upper), and its commonest
-        values. Raises Refused."""
+        """The buckets of a histogram, (rows, rows of the upper value, lower, upper), and the
+        commonest values. Raises Refused."""
         which = f"WHERE table_id = {table_id} AND is_index = {index} AND hist_id = {hist_id}"
         buckets = self.run(
             of,
@@ -244,7 +246,9 @@ class Logins:
             f" ORDER BY count DESC LIMIT {MOST_COMMON}",
         ).rows
         return {
-            "buckets": [[*row[:2], *(_bound(each, index) for each in row[2:])] for row in buckets],
+            "buckets": [
+                [*row[:2], *(_bound(bound, index) for bound in row[2:])] for row in buckets
+            ],
             "top": [[rows, _bound(value, index)] for rows, value in top],
         }
 
@@ -254,7 +258,8 @@ def _bound(raw: object, index: int) -> str:
 
 
 def _hashed(cookie: str) -> bytes:
-    """What is kept of it: looking one up takes as long whatever is right of it."""
+    """The stored form of a cookie. Looking it up takes the same time however much of it is
+    right."""
     return sha256(cookie.encode()).digest()
 
 
@@ -265,7 +270,7 @@ def _authenticated(accounts: Accounts, user: str, password: str, host: str, cloc
     """The login with its account. Raises 1045, 1862, 3118, 3955."""
     nonce, secret = new_nonce(), password.encode()
     proof = _proof(passwords.NATIVE, secret, nonce)
-    # Whoever gets here has said the password over TLS, or on this machine (http.py)
+    # The password came over TLS or from this machine (http.py)
     login = Login(user, "", "utf-8", 0, proof, passwords.NATIVE, secure=True)
     talk = conversation(accounts, login, host, nonce, clock)
     try:
@@ -277,14 +282,14 @@ def _authenticated(accounts: Accounts, user: str, password: str, host: str, cloc
             else:
                 question = talk.send(_answer(question, secret, nonce))
     except StopIteration as done:
-        found: Login = done.value
-    if found.account is None:
+        login_result: Login = done.value
+    if login_result.account is None:
         raise ErrAccessDenied(user, host, "YES" if password else "NO")
-    return found
+    return login_result
 
 
 def _answer(question: bytes, secret: bytes, nonce: bytes) -> bytes:
-    """What a client says to a packet of the conversation."""
+    """The client's answer to a packet of the conversation."""
     if question == PROVED:
         return b""
     if question[:1] == b"\xfe":  # another plugin

@@ -1,14 +1,13 @@
 """tidb_server_memory_limit: a node that has too little memory ends its largest statement.
 
     node's memory       resident pages of the keeper and of all processes below it, without files
-    a front's claims    what the trackers of its statements say (base/memory.py)
+    a front's claims    the sum over the trackers of its statements (base/memory.py)
 
-Where either is beyond the limit, the front with the most memory ends the statement that has claimed
-most, if that is at least tidb_server_memory_limit_sess_min_size (8176). One at a time: the next
-look that ends another comes when the first is over or END_S have passed. A statement that is still
-there then, whose client does not read its rows, loses its connection. From
-tidb_server_memory_limit_gc_trigger of the limit on, garbage is collected and free memory given
-back, once in GC_S at most.
+If either exceeds the limit, the front with the most memory ends the statement with the largest
+claim, if that is at least tidb_server_memory_limit_sess_min_size (8176). It ends one statement at a
+time: the next one when the first is over or END_S have passed. If the client then has not read its
+rows, its connection is closed. Above tidb_server_memory_limit_gc_trigger of the limit, garbage is
+collected and free memory returned to the system, at most once in GC_S.
 """
 
 import gc
@@ -25,8 +24,8 @@ from exuvia.kv.store import Store
 from exuvia.server.processes import ClientConnection, Connections
 from exuvia.sql.parse.secrets import without_secrets
 
-LOOK_S, NEAR_S = 0.25, 0.05  # between two looks; the second from half of the limit on
-READ_S = 1.0  # between two looks at the variables and for processes
+LOOK_S, NEAR_S = 0.25, 0.05  # between two looks; the second above half of the limit
+READ_S = 1.0  # between two reads of the variables and of /proc
 END_S = 1.0
 GC_S = 60.0
 _SHOWN_TEXT = 256
@@ -36,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 def total_memory() -> int:
-    """Bytes of the machine, or of this process's control group where that has fewer."""
+    """Bytes of the machine, or of this process's control group if that has fewer."""
     total = _PAGE * os.sysconf("SC_PHYS_PAGES")
     for name in _CGROUPS:
         with suppress(OSError, ValueError):
@@ -45,7 +44,7 @@ def total_memory() -> int:
 
 
 def resident(pid: int) -> int:
-    """Bytes of a process that are in memory and of no file; 0 where it has ended."""
+    """Bytes of a process that are in memory and of no file; 0 if it has ended."""
     with suppress(OSError, ValueError):
         pages, shared = Path(f"/proc/{pid}/statm").read_text().split()[1:3]
         return (int(pages) - int(shared)) * _PAGE
@@ -54,16 +53,16 @@ def resident(pid: int) -> int:
 
 def children_of(pid: int) -> list[int]:
     """Ids of a process's children."""
-    found: list[int] = []
+    children: list[int] = []
     with suppress(OSError, ValueError):
         for task in Path(f"/proc/{pid}/task").iterdir():
             with suppress(OSError):
-                found += map(int, (task / "children").read_text().split())
-    return found
+                children += map(int, (task / "children").read_text().split())
+    return children
 
 
 class MemoryLimit:
-    """A loop of the front."""
+    """A loop of the front that enforces the limit."""
 
     channel = "memory"
 
@@ -75,11 +74,11 @@ class MemoryLimit:
         self._read_at = self._collect_at = 0.0
         self._keeper, self._own = os.getppid(), os.getpid()
         self._fronts: list[int] = []
-        self._others: list[int] = []  # processes of the node that are no fronts
+        self._others: list[int] = []  # processes of the node that are not fronts
         self._ending: tuple[ClientConnection, float, bool] | None = None
 
     def step(self, now: float) -> float:
-        """Look once; seconds until the next look. Unit: s."""
+        """Look once. Returns the time until the next look. Unit: s."""
         if now >= self._read_at:
             self._read_at = now + READ_S
             self._read()
@@ -113,7 +112,11 @@ class MemoryLimit:
 
     def _running(self) -> list[ClientConnection]:
         clients = self._connections.all()
-        return [each for each in clients if each.task is not None and each.statements is not None]
+        return [
+            client
+            for client in clients
+            if client.task is not None and client.statements is not None
+        ]
 
     def _end_largest(self, now: float, used: int) -> None:
         running = self._running()
@@ -126,18 +129,18 @@ class MemoryLimit:
                 self._connections.kill(client.id, query_only=False)
                 return
             self._ending = None
-        sizes = [(each.statements.session.memory.used, each.id, each) for each in running]
-        size, number, largest = max(sizes, key=lambda each: each[:2], default=(0, 0, None))
+        sizes = [(other.statements.session.memory.used, other.id, other) for other in running]
+        size, number, largest = max(sizes, key=lambda size: size[:2], default=(0, 0, None))
         if largest is None or size < self._least:
             return
         task = largest.task
-        told = {
+        fields = {
             "connection": number,
             "statement": "" if task is None else without_secrets(task.about)[:_SHOWN_TEXT],
             "statement_bytes": size,
             "node_bytes": used,
             "limit_bytes": self._limit,
         }
-        _log.warning("tidb_server_memory_limit ends the largest statement", extra=told)
+        _log.warning("tidb_server_memory_limit ends the largest statement", extra=fields)
         self._ending = largest, now + END_S, False
         largest.statements.session.end_statement(ErrMemoryExceedForInstance(number))

@@ -1,10 +1,10 @@
-"""What a node counts, and its text for Prometheus (names: practices of prometheus.io).
+"""The counters of a node, and their text for Prometheus (names: practices of prometheus.io).
 
-METERS is the registry: every metric is made from its line, and Grafana's dashboard from all of them
+METERS is the registry. Every metric is built from its line there, and so is Grafana's dashboard
 (tools/dashboard.py).
 
-Statements are counted with plain integers, since they run thousands of times a second on the wire's
-thread; a collector reads them when somebody scrapes. A histogram's bound is found by bisection.
+Statements run thousands of times a second on the protocol thread. So they are counted with plain
+integers, which a collector reads at each scrape. A histogram's bucket is found by bisection.
 """
 
 from bisect import bisect_left
@@ -32,7 +32,7 @@ BOUNDS_S = (
     5.0, 30.0,
 )  # fmt: skip
 Source = Callable[[], Iterable[Metric]]
-MOST_EVENTS = 1000  # looked at for the lag of a handler
+MOST_EVENTS = 1000  # limit when a handler's lag is counted
 
 _FAMILIES: dict[str, Any] = {
     "gauge": GaugeMetricFamily,
@@ -53,8 +53,8 @@ class Meter(NamedTuple):
 
 
 METERS = {
-    each.name: each
-    for each in (
+    meter.name: meter
+    for meter in (
         Meter("exuvia_backfill_rows", "gauge", "Rows done by unfinished jobs"),
         Meter(
             "exuvia_client_errors", "counter", "Errors sent to clients, by MySQL code", ("code",)
@@ -116,7 +116,8 @@ METERS = {
 def family(name: str, **values: Any) -> Any:
     """The metric of that name, without samples unless `values` has them.
 
-    Its type has no common base with its methods. Raises KeyError for a name that is not there."""
+    The result is typed Any: the families have no common base with `add_metric`. Raises KeyError for
+    an unknown name."""
     meter = METERS[name]
     labels = {"labels": meter.labels} if meter.labels else {}
     return _FAMILIES[meter.kind](name, meter.about, **labels, **values)
@@ -137,8 +138,8 @@ class Histogram:
 
 
 class CommandCounts(msgspec.Struct, frozen=True):
-    """What one front has counted: latencies as (count of each bucket, sum in s) by kind, errors by
-    their code."""
+    """The counters of one front: by kind the latencies as (count of each bucket, sum in s), by code
+    the errors."""
 
     latencies: dict[str, tuple[list[int], float]]
     errors: dict[int, int]
@@ -149,7 +150,8 @@ COUNTS: Topic[None, CommandCounts] = Topic("metrics", None, CommandCounts)
 
 
 class Metrics:
-    """One per process. Counting from several threads may lose one in a million, which is fine."""
+    """The counters of a process. Threads count without a lock; a lost count in a million is
+    accepted."""
 
     def __init__(self) -> None:
         self.latencies: dict[str, Histogram] = {}
@@ -158,32 +160,33 @@ class Metrics:
         self.durations = Durations()
 
     def observe(self, kind: str, seconds: float) -> None:
-        """A command of that kind took so long."""
+        """Count a command of that kind and its duration."""
         histogram = self.latencies.get(kind)
         if histogram is None:
             histogram = self.latencies.setdefault(kind, Histogram())
         histogram.observe(seconds)
 
     def failed(self, code: int) -> None:
-        """A client was answered with that MySQL error."""
+        """Count an answer with that MySQL error."""
         self.errors[code] = self.errors.get(code, 0) + 1
 
     def counts(self) -> CommandCounts:
-        """As it stands now."""
+        """The present counts."""
         latencies = {
-            k: (list(each.counts), each.total_s) for k, each in list(self.latencies.items())
+            k: (list(histogram.counts), histogram.total_s)
+            for k, histogram in list(self.latencies.items())
         }
         return CommandCounts(latencies, dict(self.errors), self.malformed)
 
     def handler(self) -> Handler[None, CommandCounts]:
-        """Tells another front of the node."""
+        """The handler that reports the counts to another front of the node."""
         return Handler(COUNTS, lambda body: self.counts())
 
     def collect(self, others: Iterable[CommandCounts] = ()) -> Iterator[Metric]:
-        """For Prometheus; with what the node's other fronts have counted."""
+        """The metrics for Prometheus, including the counts of the node's other fronts."""
         node = Metrics()
-        for each in (self.counts(), *others):
-            node._add(each)
+        for counts in (self.counts(), *others):
+            node._add(counts)
         yield from node._families()
 
     def _add(self, counts: CommandCounts) -> None:

@@ -1,19 +1,19 @@
-"""Packets: how they lie on the byte stream, and the payloads that are not rows.
+"""Packets: their framing in the byte stream, and the payloads that are not rows.
 
 (source: MySQL client/server protocol, "MySQL Packets")
 
     [u24 length, little-endian][u8 sequence][payload]
-    a payload of 2**24 - 1 bytes or more goes on in the next packet; sequences count in a command
+    a payload of 2**24 - 1 bytes or more continues in the next packet; sequences count in a command
 
     greeting --> login --> OK | error        handshake, see authentication.py
     OK           counts, status, warnings    EOF   the same without counts, between columns and rows
     error        code, SQLSTATE, text        column   name, origin, type, length, flags
 
-What a peer sends is never trusted: the sequence and the length are judged as soon as the four bytes
-are there, so that garbage costs no memory and ends the connection at once. A payload is read within
-its bounds: a text without its end, or a length beyond the packet, is a malformed login.
+Received packets are not trusted. The sequence and the length are checked once the four bytes are
+there, so garbage costs no memory and ends the connection at once. Fields are read within the bounds
+of the payload: a text without its end, or a length beyond the packet, is a malformed login.
 
-What a client is told of an error (`explain`) is the one place where the error tree meets the wire:
+`explain` maps every error to the one that a client gets:
 
     Refused        its own code, SQLSTATE and text
     SchemaChanged  8028, retryable          Conflict   1213 / 40001, retryable
@@ -21,11 +21,11 @@ What a client is told of an error (`explain`) is the one place where the error t
     Unavailable    8022 with the reason     Broken     1105, and the log
     OutOfSpace     1021 or 1114             StorageFailed  1026
     OutcomeUnknown 1180 with SQLSTATE 08007 (transaction resolution unknown): the one class 08 and
-                   40 of clients' retry rules do not retry
+                   40 that clients' retry rules do not retry
     anything else  1105, and the log with its traceback: one statement must not end the others
 
-A text of an error may quote rows and passwords, so the log has the places of that traceback and the
-types, no texts; and each place once with all of it, from then on a line that counts.
+The text of an error may quote rows and passwords. So the log has the places of the traceback and
+the types of errors, but no texts. Each place is logged in full once, and later only counted.
 """
 
 import logging
@@ -74,7 +74,7 @@ _log = logging.getLogger(__name__)
 
 
 class Capability(IntFlag):
-    """What client and server can do (source: MySQL protocol, "Capabilities Flags")."""
+    """The capabilities of client and server (source: MySQL protocol, "Capabilities Flags")."""
 
     LONG_PASSWORD = 1 << 0
     FOUND_ROWS = 1 << 1
@@ -99,7 +99,7 @@ class Capability(IntFlag):
 
 
 # TLS is offered where there is a certificate
-CAPABILITIES = sum(each for each in Capability if each is not Capability.SSL)
+CAPABILITIES = sum(flag for flag in Capability if flag is not Capability.SSL)
 COMPRESSES = int(Capability.COMPRESS)
 SENDS_FILES = int(Capability.LOCAL_FILES)
 FOUND_ROWS = int(Capability.FOUND_ROWS)
@@ -116,8 +116,8 @@ MORE_RESULTS = 0x0008
 UTF8MB4 = 45
 BINARY = 63
 # Python's codec of a character set, and the ids of its collations (source: MySQL manual, "Supported
-# Character Sets and Collations"). All others are taken for UTF-8: its own, those of other servers
-# (MariaDB's uca1400), binary, and UTF-16 and UCS-2, which no client may use.
+# Character Sets and Collations"). All other ids are read as UTF-8. They include those of other
+# servers (MariaDB's uca1400), binary, UTF-16 and UCS-2, which clients may not use.
 _CODECS: dict[str, tuple[str, tuple[int, ...]]] = {
     "ascii": ("ascii", (11, 65)),
     "big5": ("big5", (1, 84)),
@@ -149,7 +149,7 @@ _CODECS: dict[str, tuple[str, tuple[int, ...]]] = {
 }
 _CODEC_OF_COLLATION = {n: codec for codec, collations in _CODECS.values() for n in collations}
 _UTF8 = "utf8"
-_DEFAULT_COLLATION = 255  # in the greeting; clients say theirs
+_DEFAULT_COLLATION = 255  # in the greeting; clients send their own
 _U16 = Struct("<H")
 _STATUS = Struct("<HH")
 _COLUMN = Struct("<BHIBHBH")
@@ -169,7 +169,7 @@ _ANY_SCALE = 31
 
 
 class Login(NamedTuple):
-    """What a client says of itself. `codec` is Python's name of its character set."""
+    """The fields of a client's login packet. `codec` is Python's name of its character set."""
 
     user: str
     database: str
@@ -179,7 +179,7 @@ class Login(NamedTuple):
     plugin: str = ""
     account: Account | None = None
     secure: bool = False  # the connection is encrypted
-    attributes: tuple[tuple[str, str], ...] = ()  # what the client's program says of itself
+    attributes: tuple[tuple[str, str], ...] = ()  # connection attributes of the client's program
     must_change_password: bool = False  # before anything else
 
 
@@ -198,7 +198,7 @@ def text(value: bytes) -> bytes:
 
 
 def new_nonce() -> bytes:
-    """20 bytes that a client proves its password with."""
+    """20 random bytes: the challenge of the authentication."""
     return bytes(secrets.choice(range(33, 127)) for _ in range(20))
 
 
@@ -219,7 +219,7 @@ def greeting(version: str, connection_id: int, nonce: bytes, tls: bool = False) 
 
 
 class _Fields:
-    """The fields of a payload, from its beginning. Raises ValueError where it ends before them."""
+    """Reads the fields of a payload in order. Raises ValueError beyond its end."""
 
     def __init__(self, payload: bytes) -> None:
         self._payload = payload
@@ -233,26 +233,26 @@ class _Fields:
         end = self._at + size
         if end > len(self._payload):
             raise ValueError("a field ends beyond its packet")
-        found, self._at = self._payload[self._at : end], end
-        return found
+        field, self._at = self._payload[self._at : end], end
+        return field
 
     def number(self, size: int) -> int:
         return int.from_bytes(self.take(size), "little")
 
     def sized(self) -> bytes:
-        """A text after its length, as `text` writes it."""
+        """The bytes of a length-encoded text, as `text` writes it."""
         size = self.number(1)
         return self.take(self.number(LENGTH_BYTES[size]) if size in LENGTH_BYTES else size)
 
     def ended(self) -> bytes:
-        """A text up to its NUL."""
-        found = self.take(self._payload.index(0, self._at) - self._at)
+        """The bytes up to the next NUL."""
+        field = self.take(self._payload.index(0, self._at) - self._at)
         self._at += 1
-        return found
+        return field
 
 
 def read_login(payload: bytes) -> Login:
-    """The client's answer to the greeting. Raises 1043 for anything else."""
+    """Decode the client's answer to the greeting. Raises 1043 if it is malformed."""
     fields = _Fields(payload)
     try:
         capabilities = fields.number(4) & CAPABILITIES
@@ -273,7 +273,7 @@ def read_login(payload: bytes) -> Login:
 
 
 def read_change_user(payload: bytes, before: Login) -> Login:
-    """COM_CHANGE_USER. Raises 1835 for a malformed one."""
+    """Decode COM_CHANGE_USER. Raises 1835 if it is malformed."""
     fields = _Fields(payload)
     try:
         user = fields.ended().decode()
@@ -295,8 +295,8 @@ def _proof(fields: _Fields, capabilities: int) -> bytes:
 
 
 def _with_plugin(login: Login, fields: _Fields) -> Login:
-    """With what ends both packets, and may be missing: the plugin, and what the client's program
-    says of itself."""
+    """The login with the optional fields at the end of both packets: the plugin and the
+    attributes."""
     plugin, attributes = "", []
     if login.capabilities & Capability.PLUGIN_AUTH and not fields.is_over:
         plugin = fields.ended().decode(login.codec)
@@ -309,30 +309,31 @@ def _with_plugin(login: Login, fields: _Fields) -> Login:
 
 
 def codec_of(character_set: str) -> str:
-    """Python's codec for a MySQL character set; UTF-8 for one that is unknown or binary."""
+    """Python's codec for a MySQL character set; UTF-8 for an unknown one and for binary."""
     return _CODECS.get(character_set.lower(), (_UTF8, ()))[0]
 
 
 def ok(
     affected: int, last_insert_id: int, status: int, warnings: int, info: str = "", head: int = 0
 ) -> bytes:
-    """OK; with `head` 0xFE it ends a result where CLIENT_DEPRECATE_EOF was agreed."""
+    """An OK packet; with `head` 0xFE the end of rows if CLIENT_DEPRECATE_EOF was agreed."""
     counts = length(affected) + length(last_insert_id) + _STATUS.pack(status, min(warnings, 65535))
     return bytes((head,)) + counts + (text(info.encode("utf8", "replace")) if info else b"")
 
 
 def eof(status: int, warnings: int) -> bytes:
-    """EOF, for clients that did not agree to do without."""
+    """An EOF packet, for clients without CLIENT_DEPRECATE_EOF."""
     return b"\xfe" + _U16.pack(min(warnings, 65535)) + _U16.pack(status)
 
 
 def error(code: int, state: str, message: str) -> bytes:
-    """ERR. MySQL cuts its texts at 512 bytes; ours may be longer (a list of duplicates)."""
+    """An ERR packet. MySQL cuts its texts at 512 bytes; ours may be longer (a list of
+    duplicates)."""
     return b"\xff" + _U16.pack(code) + b"#" + state.encode() + message.encode("utf8", "replace")
 
 
 def explain(error: BaseException) -> Refused:
-    """The refusal that stands for any error."""
+    """The error with MySQL's code that is sent to the client for any error."""
     if isinstance(error, Refused):
         return error
     if isinstance(error, ExuviaError):
@@ -352,8 +353,8 @@ def explain(error: BaseException) -> Refused:
             case Unavailable():
                 return ErrTxnRetryable(f"{error}")
             case Broken():
-                shown = without_secrets(str(error), MOST_SHOWN)
-                _log.error("a promise of this program does not hold", extra={"reason": shown})
+                reason = without_secrets(str(error), MOST_SHOWN)
+                _log.error("a promise of this program does not hold", extra={"reason": reason})
                 _log_failure(error)
                 return ErrUnknown(f"{error}")
             case _:
@@ -373,7 +374,7 @@ _failures = Counter[str]()  # by place
 
 
 def _log_failure(error: BaseException) -> None:
-    """See the module."""
+    """Log an unexpected error: its traceback without texts once per place, then only a count."""
     chain = list[BaseException]()
     link: BaseException | None = error
     while link is not None and link not in chain:
@@ -393,7 +394,7 @@ def _log_failure(error: BaseException) -> None:
 
 
 class Described(NamedTuple):
-    """What a client is told of a column's type; `length` in bytes."""
+    """The description of a column's type for the client; `length` in bytes."""
 
     code: int
     length: int
@@ -402,13 +403,13 @@ class Described(NamedTuple):
 
 
 def described(kind: FieldType) -> Described:
-    """What its definition says of the type."""
+    """The description of a type, as sent in column definitions."""
     code = int(_SENT_AS.get(TypeCode(kind.Tp), kind.Tp))
     return Described(code, _length(kind), _flags(kind), _scale(kind))
 
 
 def column(about: OutputColumn) -> bytes:
-    """The definition of one column."""
+    """The packet with the definition of one column."""
     names = (about.database, about.table, about.origin_table, about.name, about.origin)
     kind = about.definition_type
     sent = int(_SENT_AS.get(TypeCode(kind.Tp), kind.Tp))
@@ -423,7 +424,7 @@ def _charset(kind: FieldType) -> int:
 
 
 def _length(kind: FieldType) -> int:
-    """Characters of the longest value, in bytes: a DECIMAL's sign and point are two of them."""
+    """The maximum length in bytes. A DECIMAL's sign and point count, too."""
     wide = 4 if _charset(kind) == UTF8MB4 else 1
     if kind.Tp == TypeCode.NEWDECIMAL and kind.Flen >= 0:
         return kind.Flen + (kind.Decimal > 0) + (not kind.unsigned)
@@ -477,7 +478,7 @@ _HEADER = Struct("<I")
 
 
 class Payload(NamedTuple):
-    """A large payload: what came of it, in order. `command`: its first byte."""
+    """A large payload in parts, as received. `command`: its first byte."""
 
     command: int
     parts: list[bytes]
@@ -492,10 +493,10 @@ LARGE_PAYLOAD = 1 << 16
 
 
 class Incoming:
-    """Splits what a peer sends into payloads. `most_bytes` bounds one payload.
+    """Splits received bytes into payloads. `most_bytes` limits one payload.
 
-    Bytes wait as they came until a payload is taken: what nobody has room for is not split. A
-    payload of LARGE_PAYLOAD or more is not joined here."""
+    Bytes are split only when a payload is taken. A payload of LARGE_PAYLOAD or more is not joined
+    here."""
 
     __slots__ = (
         "_at", "_buffer", "_expected", "_goes_on", "_missing", "_parts", "_size", "follows",
@@ -505,20 +506,20 @@ class Incoming:
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes
         self._buffer: bytes | bytearray = b""
-        self._at = 0  # what lies before it has been taken
-        self._parts: list[bytes] = []  # of the payload begun
-        self._size = 0  # of all its packets that have begun
-        self._missing = 0  # of its present packet
-        self._goes_on = False  # after its present packet
+        self._at = 0  # the bytes before it are processed
+        self._parts: list[bytes] = []  # of the unfinished payload
+        self._size = 0  # announced by its packets that have begun
+        self._missing = 0  # bytes missing of its present packet
+        self._goes_on = False  # whether a packet follows the present one
         self._expected: int | None = None
         self.follows = False
 
     def expect(self, sequence: int) -> None:
-        """The next packet must bear this sequence (an answer inside the handshake)."""
+        """Require this sequence of the next packet (an answer in the handshake)."""
         self._expected = sequence
 
     def follow(self, sequence: int) -> None:
-        """From this sequence on each packet bears the next one (a file), until `end`."""
+        """Require ascending sequences from this one on (a file), until `end`."""
         self._expected, self.follows = sequence, True
 
     def end(self) -> None:
@@ -526,11 +527,11 @@ class Incoming:
 
     @property
     def waiting(self) -> int:
-        """Bytes that have come and are not taken; those of an unfinished payload too."""
+        """Number of bytes received and not taken, including those of an unfinished payload."""
         return len(self._buffer) - self._at + self._size - self._missing
 
     def put(self, data: bytes) -> None:
-        """Bytes have come. Raises 1153, 1835 for those before them."""
+        """Add received bytes. Raises 1153, 1835 for earlier bytes."""
         if self._buffer:
             self._gather()
         buffer = self._buffer
@@ -546,7 +547,7 @@ class Incoming:
         self._at = 0
 
     def take(self) -> tuple[int, bytes | Payload] | None:
-        """The next payload that is whole, after the sequence of its last packet. Raises 1153,
+        """The next complete payload and the sequence of its last packet, or None. Raises 1153,
         1835."""
         header = self._gather()
         if self._size:
@@ -565,8 +566,8 @@ class Incoming:
         return sequence, self._cut(start, start + length)
 
     def _gather(self) -> tuple[int, int] | None:
-        """Take what has come of a large payload. Returns length and sequence of the next packet if
-        a small payload begins with it. Raises 1153, 1835."""
+        """Process the received bytes of a large payload. Returns length and sequence of the next
+        packet if a small payload begins with it. Raises 1153, 1835."""
         while True:
             if self._missing:
                 self._collect()
@@ -585,7 +586,7 @@ class Incoming:
             self._begin(length, sequence)
 
     def _cut(self, start: int, end: int) -> bytes:
-        """Take these bytes of the buffer; what lies before them has been taken."""
+        """Remove these bytes from the buffer and return them. Bytes before them are processed."""
         buffer = self._buffer
         part = buffer[start:end] if type(buffer) is bytes else bytes(memoryview(buffer)[start:end])
         if end == len(buffer):
@@ -595,14 +596,14 @@ class Incoming:
         return part
 
     def _begin(self, length: int, sequence: int) -> None:
-        """A packet of a large payload begins."""
+        """Begin a packet of a large payload."""
         self._at += 4
         self._size += length
         self._missing, self._goes_on = length, length == CONTINUED
         self._expected = sequence + 1 & 255
 
     def _collect(self) -> None:
-        """Take what has come of the packet."""
+        """Collect the received bytes of the present packet."""
         start = self._at
         end = min(start + self._missing, len(self._buffer))
         if end > start:
@@ -621,7 +622,7 @@ class Incoming:
 
 
 class Pieces:
-    """A long payload, made piece by piece while it is framed. `size` in bytes."""
+    """A long payload that is produced in pieces during framing. `size` in bytes."""
 
     __slots__ = ("parts", "size")
 
@@ -630,22 +631,22 @@ class Pieces:
         self.parts = parts
 
     def __len__(self) -> int:
-        """As of any payload that is framed in pieces."""
+        """The least length of a payload that is framed in pieces."""
         return CONTINUED
 
 
 class Outgoing:
-    """Collects framed packets of one answer."""
+    """Collects the framed packets of an answer."""
 
     __slots__ = ("_buffer", "_missing", "_part", "_rest", "_room", "sequence")
 
     def __init__(self, sequence: int) -> None:
         self.sequence = sequence
         self._buffer = bytearray()
-        self._rest: Iterator[bytes | memoryview] | None = None  # of a payload begun
+        self._rest: Iterator[bytes | memoryview] | None = None  # of an unfinished payload
         self._part = memoryview(b"")
-        self._missing = 0  # bytes of the payload that are in no packet begun
-        self._room = 0  # ... and those of its present packet that are to come
+        self._missing = 0  # bytes of the payload beyond the present packet
+        self._room = 0  # ... and missing bytes of the present packet
 
     def add(self, payload: bytes) -> None:
         size = len(payload)
@@ -661,7 +662,8 @@ class Outgoing:
             self.sequence = self.sequence + 1 & 255
 
     def fill(self, payloads: Iterator[bytes | Pieces], most_bytes: int) -> bool:
-        """Add payloads until there are so many bytes; whether there are. One call for many rows."""
+        """Add payloads until there are `most_bytes`. Returns whether there are. One call for many
+        rows."""
         if self._rest is not None and self._is_filled(most_bytes):
             return True
         buffer, sequence, pack = self._buffer, self.sequence, _HEADER.pack
@@ -669,7 +671,7 @@ class Outgoing:
             size = len(payload)
             if size < CONTINUED:
                 buffer += pack(size | sequence << 24)
-                buffer += payload  # type: ignore[arg-type]  # Pieces are longer
+                buffer += payload  # type: ignore[arg-type]  # len(Pieces) is CONTINUED
                 sequence = sequence + 1 & 255
             else:
                 self.sequence = sequence
@@ -688,16 +690,16 @@ class Outgoing:
         return False
 
     def _begin_packet(self) -> None:
-        """The header of the next packet of the payload begun."""
+        """Write the header of the payload's next packet."""
         self._room = min(CONTINUED, self._missing)
         self._missing -= self._room
         if self._room < CONTINUED:
-            self._missing = -1  # it is the last
+            self._missing = -1  # this is the last packet
         self._buffer += _HEADER.pack(self._room | self.sequence << 24)
         self.sequence = self.sequence + 1 & 255
 
     def _is_filled(self, most_bytes: int) -> bool:
-        """Frame more of the payload begun; False where it ends before `most_bytes`."""
+        """Frame more of the unfinished payload. Returns False if it ends before `most_bytes`."""
         buffer, parts = self._buffer, self._rest
         assert parts is not None
         while True:
@@ -710,13 +712,14 @@ class Outgoing:
                 return True
             if not self._part:
                 self._part = memoryview(next(parts))
-            taken = min(self._room, most_bytes)
-            buffer += self._part[:taken]
-            taken = min(taken, len(self._part))
-            self._part, self._room = self._part[taken:], self._room - taken
+            size = min(self._room, most_bytes)
+            buffer += self._part[:size]
+            size = min(size, len(self._part))
+            self._part, self._room = self._part[size:], self._room - size
 
     def add_framed(self, frames: bytes, sequence: int) -> None:
-        """Packets framed before, from `self.sequence` on; `sequence` is the one after them."""
+        """Add framed packets that start at `self.sequence`; `sequence` is the next one after
+        them."""
         self._buffer += frames
         self.sequence = sequence
 
@@ -724,6 +727,6 @@ class Outgoing:
         return len(self._buffer)
 
     def take(self) -> bytearray:
-        """What was framed since the last call."""
-        taken, self._buffer = self._buffer, bytearray()
-        return taken
+        """The bytes framed since the last call."""
+        framed, self._buffer = self._buffer, bytearray()
+        return framed

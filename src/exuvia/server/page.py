@@ -1,13 +1,13 @@
-"""What the page at the status port shows, as JSON values. Reads only.
+"""The data of the status page, as JSON values. Reads only.
 
-    live       every second     jobs under way with their paths, schema version, owner, clients' p99
+    live       every second     running jobs with their paths, schema version, owner, clients' p99
     cluster    every 5 s        nodes, handlers of finished changes, the auto-analyze queue, change
-                                logs: members and owners are asked for some of it
-    history    when asked       finished jobs, newest first, a page at a time
-    tables     when asked       names by their beginning; of one its definition and its jobs
+                                logs; partly reported by members and owners on request
+    history    on request       finished jobs, newest first, a page at a time
+    tables     on request       names by prefix; the definition and the jobs of one table
 
-Every answer is bounded, whatever the store holds. Names and texts go out as they are: it is the
-page that shows them as text and never as HTML. A statement that may hold a password is not shown.
+Every answer is limited, whatever the store contains. Names and texts are sent unchanged; the page
+shows them as text and never as HTML. Statements are sent without passwords.
 """
 
 import re
@@ -48,8 +48,8 @@ HISTORY_PAGE = 50
 SHOWN_TABLES = 50
 SHOWN_LOGS = 50
 SHOWN_ANALYSES = 50
-MOST_EVENTS = 10_000  # looked at for handlers' lag
-MOST_LOOKED_AT = 20_000  # finished jobs looked at for those of one table
+MOST_EVENTS = 10_000  # limit when a handler's lag is counted
+MOST_LOOKED_AT = 20_000  # finished jobs searched for those of one table
 LEAST_SAMPLES = 20  # of a p99
 LIVE_S, CLUSTER_S = 1.0, 5.0
 
@@ -71,12 +71,12 @@ def shown_query(text: str) -> str:
 
 
 def path_of(job: Job) -> tuple[list[str], int]:
-    """The states a job walks through, and at which of them it stands (-1: at none of them)."""
+    """The states of a job's path, and the index of its present one (-1: not on the path)."""
     if job.type not in ACTIONS:
         return [], -1
     try:
         action = action_of(job)
-    except (msgspec.MsgspecError, LookupError, ValueError):  # arguments of a newer program
+    except (msgspec.MsgspecError, LookupError, ValueError):  # arguments of a newer release
         return [], -1
     if job.state == JobState.ROLLINGBACK and action.undo is not None:
         action = action.undo
@@ -86,23 +86,23 @@ def path_of(job: Job) -> tuple[list[str], int]:
     at = states.index(job.schema_state) if job.schema_state in states else -1
     if job.exuvia_tail:
         at = len(states) - 1
-    names = [STATE_TEXT[each] for each in states]
+    names = [STATE_TEXT[state] for state in states]
     return [*names, *(["after it"] if action.post_commit else [])], at + job.exuvia_tail
 
 
 def pace_of(note: str) -> Values:
-    """What the note of a reorg says: rows a second, seconds left, clients' p99 and what it may be
-    in ms, share of the time. What it does not say is not there."""
-    said: Values = {}
-    if found := _PACE.search(note):
-        said["rows_per_s"] = int(found[1])
-    if found := _LEFT.search(note):
-        said["left_s"] = int(found[1])
-    if found := _P99.search(note):
-        said["p99_ms"], said["allowed_ms"] = float(found[1]), float(found[2])
-    if found := _SHARE.search(note):
-        said["share"] = int(found[1]) / 100
-    return said
+    """The figures in a reorg's note: rows a second, seconds left, clients' p99 and its limit in ms,
+    share of the time. Figures that are not in the note are omitted."""
+    figures: Values = {}
+    if match := _PACE.search(note):
+        figures["rows_per_s"] = int(match[1])
+    if match := _LEFT.search(note):
+        figures["left_s"] = int(match[1])
+    if match := _P99.search(note):
+        figures["p99_ms"], figures["allowed_ms"] = float(match[1]), float(match[2])
+    if match := _SHARE.search(note):
+        figures["share"] = int(match[1]) / 100
+    return figures
 
 
 def _ms(stamp: int) -> int | None:
@@ -123,14 +123,14 @@ def _steps(job: Job) -> Values:
 
 
 def shown_job(job: Job) -> Values:
-    """A job under way."""
+    """An unfinished job."""
     subs = job.multi_schema_info.sub_jobs if job.multi_schema_info else ()
-    shown = _steps(job) | {
+    values = _steps(job) | {
         "id": job.id,
         "database": job.schema_name,
         "table": job.table_name,
         "wait": job.exuvia_wait,
-        "error": _error_of(job, quotes_rows=False),  # one feed is for all who watch
+        "error": _error_of(job, quotes_rows=False),  # all watchers get the same stream
         "by": job.exuvia_by,
         "hold": job.exuvia_hold,
         "alterable": admin.is_alterable(job),
@@ -140,13 +140,13 @@ def shown_job(job: Job) -> Values:
     }
     if subs:
         count = min(len(subs), SHOWN_SUB_JOBS)
-        shown["subs"] = [_steps(sub_job(job, n)) for n in range(count)]
-        shown["subs_more"] = len(subs) - count
-    return shown
+        values["subs"] = [_steps(sub_job(job, n)) for n in range(count)]
+        values["subs_more"] = len(subs) - count
+    return values
 
 
 def _error_of(job: Job, quotes_rows: bool) -> str:
-    """Its error, "" for none. Texts of errors may quote rows."""
+    """Its error, or "". With `quotes_rows` its text, which may quote rows."""
     if job.err is None:
         return ""
     if quotes_rows:
@@ -155,7 +155,7 @@ def _error_of(job: Job, quotes_rows: bool) -> str:
 
 
 def finished_job(job: Job, quotes_rows: bool) -> Values:
-    """A job of history. Times: ms since 1970; what is unknown is None."""
+    """A job of the history. Times: ms since 1970, None if unknown."""
     return {
         "id": job.id,
         "type": job.action_text,
@@ -186,8 +186,8 @@ class PageSources(NamedTuple):
     definition: Definition
 
 
-class _Kept:
-    """One look for all who ask within `every_s`. Thread-safe."""
+class _Cached:
+    """Caches the result of `look` for `every_s`. Thread-safe."""
 
     def __init__(self, look: Callable[[], Values], every_s: float, clock: Clock) -> None:
         self._look = look
@@ -195,27 +195,27 @@ class _Kept:
         self._clock = clock
         self._lock = threading.Lock()
         self._at = float("-inf")
-        self._found: Values = {}
+        self._cached: Values = {}
 
     def __call__(self) -> Values:
         with self._lock:
             now = self._clock.monotonic()
             if now - self._at >= self._every_s * 0.9:
-                self._found = self._look()
+                self._cached = self._look()
                 self._at = now
-            return self._found
+            return self._cached
 
 
 class StatusPage:
-    """Thread-safe. All of it raises Unavailable."""
+    """The data of the page. Thread-safe. All methods raise Unavailable."""
 
     def __init__(self, sources: PageSources) -> None:
         self._from = sources
         self._fronts = RecentSenders()
-        self.live = _Kept(self._live, LIVE_S, sources.clock)
-        self.cluster = _Kept(self._cluster, CLUSTER_S, sources.clock)
+        self.live = _Cached(self._live, LIVE_S, sources.clock)
+        self.cluster = _Cached(self._cluster, CLUSTER_S, sources.clock)
 
-    # -- what runs ---------------------------------------------------------------------------------
+    # -- running jobs ------------------------------------------------------------------------------
 
     def _live(self) -> Values:
         store, _, _, watch, clock, *_ = self._from
@@ -238,11 +238,13 @@ class StatusPage:
         }
 
     def _p99(self, reports: dict[bytes, Latency], now: float) -> tuple[float, int]:
-        """The slowest front's: of all while a reorg asks them, of this one otherwise."""
-        fresh = self._fronts.recent({key: each.number for key, each in reports.items()}, now)
-        told = [(reports[key].p99_s, reports[key].samples) for key in fresh]
-        told = [each for each in (*told, self._from.window()) if each[1] >= LEAST_SAMPLES]
-        return max(told, default=(0.0, 0))
+        """The p99 of the slowest front and its number of samples.
+
+        During a reorg all fronts report theirs; otherwise it is that of this front."""
+        fresh = self._fronts.recent({key: latency.number for key, latency in reports.items()}, now)
+        reported = [(reports[key].p99_s, reports[key].samples) for key in fresh]
+        reported = [pair for pair in (*reported, self._from.window()) if pair[1] >= LEAST_SAMPLES]
+        return max(reported, default=(0.0, 0))
 
     # -- the cluster -------------------------------------------------------------------------------
 
@@ -263,17 +265,17 @@ class StatusPage:
 
     def _analyses(self, asking: Asking) -> Values:
         try:
-            found = stats_queue.page(stats_queue.ask(asking, patience_s=1.0))
+            queue_page = stats_queue.page(stats_queue.ask(asking, patience_s=1.0))
         except ExuviaError as error:
             return {"error": str(error), "waiting": [], "running": [], "total": 0}
-        waiting, running = found["current_jobs"], found["exuvia_running"]
+        waiting, running = queue_page["current_jobs"], queue_page["exuvia_running"]
         assert isinstance(waiting, list) and isinstance(running, list)
         with self._from.store.read() as txn:
-            shown = [
+            named = [
                 [self._named(txn, job) for job in jobs[:SHOWN_ANALYSES]]
                 for jobs in (running, waiting)
             ]
-        return {"running": shown[0], "waiting": shown[1], "total": found["exuvia_total"]}
+        return {"running": named[0], "waiting": named[1], "total": queue_page["exuvia_total"]}
 
     def _named(self, txn: Transaction, job: Values) -> Values:
         table = self._from.schemas.table_by_id(txn, job["table_id"])
@@ -300,40 +302,42 @@ class StatusPage:
             "bytes": size.bytes,
         }
 
-    # -- what is asked for -------------------------------------------------------------------------
+    # -- on request --------------------------------------------------------------------------------
 
     def history(self, below: int | None, quotes_rows: bool) -> Values:
-        """The newest finished jobs with ids below that one; `more` is the next page's."""
+        """The newest finished jobs with ids less than `below`. `more`: `below` of the next page, or
+        None."""
         with self._from.store.read() as txn:
-            found = list(queue.newest(txn, HISTORY_PAGE + 1, below))
-        jobs = found[:HISTORY_PAGE]
-        more = jobs[-1].id if len(found) > HISTORY_PAGE else None
+            newest = list(queue.newest(txn, HISTORY_PAGE + 1, below))
+        jobs = newest[:HISTORY_PAGE]
+        more = jobs[-1].id if len(newest) > HISTORY_PAGE else None
         return {"jobs": [finished_job(job, quotes_rows) for job in jobs], "more": more}
 
-    def tables(self, wanted: str, behind: tuple[str, str] = ("", "")) -> Values:
-        """Tables whose name begins with `wanted`, in all databases or in the one before a dot,
-        from the one after `behind` (database, table); without a prefix no system tables. `more`:
-        the `behind` of the next page."""
-        home, dot, beginning = wanted.rpartition(".")
-        last, table = (each.lower() for each in behind)
-        found: list[list[str]] = []
+    def tables(self, prefix: str, after: tuple[str, str] = ("", "")) -> Values:
+        """Tables whose name begins with `prefix`, after `after` (database, table).
+
+        `prefix` is searched in all databases unless it is "database.prefix". Without a prefix no
+        system tables are listed. `more`: `after` of the next page, or None."""
+        home, dot, beginning = prefix.rpartition(".")
+        last, table = (text.lower() for text in after)
+        rows: list[list[str]] = []
         with self._from.store.read() as txn:
-            for each in self._from.schemas.databases(txn):
-                name = each.db_name.L
+            for database in self._from.schemas.databases(txn):
+                name = database.db_name.L
                 if name < last or (dot and name != home.lower()):
                     continue
-                if not wanted and each.id == MYSQL_ID:
+                if not prefix and database.id == MYSQL_ID:
                     continue
-                names = meta.table_names(txn, each.id, beginning, table if name == last else "")
-                left = SHOWN_TABLES + 1 - len(found)
-                found += ([each.db_name.O, name] for name, _ in islice(names, left))
-                if len(found) > SHOWN_TABLES:
-                    return {"tables": found[:-1], "more": found[-2]}
-        return {"tables": found, "more": None}
+                names = meta.table_names(txn, database.id, beginning, table if name == last else "")
+                limit = SHOWN_TABLES + 1 - len(rows)
+                rows += ([database.db_name.O, name] for name, _ in islice(names, limit))
+                if len(rows) > SHOWN_TABLES:
+                    return {"tables": rows[:-1], "more": rows[-2]}
+        return {"tables": rows, "more": None}
 
     def table(self, database: str, name: str, definition: Definition, quotes_rows: bool) -> Values:
-        """One table: what makes it, and the jobs about it. Refused 1049, 1146, and what
-        `definition` raises."""
+        """The definition, change log and jobs of a table. Raises 1049, 1146, and the errors of
+        `definition`."""
         with self._from.store.read() as txn:
             table = self._from.schemas.table(txn, database, name)
             jobs = list(islice(queue.about(txn, table.info.id, MOST_LOOKED_AT), HISTORY_PAGE))
@@ -348,7 +352,7 @@ class StatusPage:
         }
 
     def definition(self, database: str, name: str) -> str:
-        """SHOW CREATE TABLE for who has not logged in."""
+        """SHOW CREATE TABLE for a reader without a login."""
         try:
             return self._from.definition(database, name)
         except Refused as error:
@@ -356,11 +360,11 @@ class StatusPage:
 
 
 def _parts(table: TableInfo) -> Values:
-    """Whose statistics there may be: `id` is what they stand under; names by their ids."""
+    """The parts that may have statistics: `id` is the key of the statistics; names by ids."""
     return {
         "id": table.statistics_id,
-        "columns": {each.id: each.name.O for each in table.cols},
-        "indexes": {each.id: each.idx_name.O for each in table.indexes},
+        "columns": {column.id: column.name.O for column in table.cols},
+        "indexes": {index.id: index.idx_name.O for index in table.indexes},
     }
 
 
@@ -386,7 +390,7 @@ def _node(row: MemberRow) -> Values:
 
 
 def _handlers(txn: Transaction) -> Iterator[Values]:
-    """Who is told of finished changes: how far behind each is, and what it refuses."""
+    """The handlers of finished changes: the lag of each, and the event that it fails on."""
     refused = notifier.troubles(txn)
     behind = notifier.behind(txn, MOST_EVENTS)
     for number, name in sorted(notifier.NAMES.items()):
@@ -398,6 +402,7 @@ def _handlers(txn: Transaction) -> Iterator[Values]:
             "attempts": 0 if trouble is None else trouble.attempts,
             "error": "" if trouble is None else trouble.error,
             "skipped": [
-                f"{each.trouble.event} by {each.by}" for each in notifier.skipped(txn, number)[-5:]
+                f"{skipped.trouble.event} by {skipped.by}"
+                for skipped in notifier.skipped(txn, number)[-5:]
             ],
         }

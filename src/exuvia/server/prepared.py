@@ -2,18 +2,18 @@
 
     execute   [u32 id][u8 cursor][u32 1][null bits][u8 types follow][types...][values...]
 
-The types of the parameters come with the first execution; later ones may leave them out, as
-MariaDB's C library does: they are kept with the statement.
+The types of the parameters are sent with the first execution. Later ones may omit them, as
+MariaDB's C library does, so they are stored with the statement.
 
     send long data   [u32 id][u16 parameter][bytes]          no answer
 
-Long values are held until the statement is executed, reset or closed. All of a connection's are
-together no more than `max_allowed_packet`. What is wrong with them (there is no such parameter,
-they are too long) is told by the next executions, until the statement is reset, as MySQL does.
+Long values are stored until the statement is executed, reset or closed. All long values of a
+connection together have at most `max_allowed_packet` bytes. Invalid ones (unknown parameter, too
+long) are reported by the next executions until the statement is reset, as in MySQL.
 
-A cursor may be asked for, to fetch the rows in parts (COM_STMT_FETCH):
+A client may request a cursor, to fetch the rows in parts (COM_STMT_FETCH):
 
-    execute, cursor wanted   [count][definitions][end, "cursor exists"]          no rows yet
+    execute with a cursor    [count][definitions][end, "cursor exists"]          no rows yet
     fetch n                  [at most n rows][end, "cursor exists"]
                              [the last ones][end, "last row sent"]               fewer than n: done
 
@@ -62,7 +62,7 @@ _EXISTS, _LAST_ROW_SENT = 0x40, 0x80
 
 
 class LongData:
-    """Bytes of long values that a connection has sent and not executed."""
+    """Number of bytes of long values that a connection has sent and not executed."""
 
     __slots__ = ("bytes",)
 
@@ -71,19 +71,19 @@ class LongData:
 
 
 def wants_cursor(payload: bytes) -> bool:
-    """Whether COM_STMT_EXECUTE asks for a cursor."""
+    """Whether COM_STMT_EXECUTE requests a cursor."""
     return len(payload) > _CURSOR_AT and bool(payload[_CURSOR_AT] & _READ_ONLY)
 
 
 class ServerCursor:
-    """The rows of an answer that are still to be fetched."""
+    """The rows of a result that are not fetched yet."""
 
     def __init__(self, result: Result) -> None:
         self._columns = result.columns
         self._rows = iter(result.rows)
 
     def open(self, outgoing: Outgoing, agreed: Agreed, status: int) -> Iterator[bytearray]:
-        """The answer to the execution."""
+        """The answer to COM_STMT_EXECUTE."""
         results.definitions(self._columns, outgoing)
         results.end(outgoing, agreed, status | _EXISTS)
         yield outgoing.take()
@@ -99,57 +99,59 @@ class ServerCursor:
 
 
 class Statement:
-    """A prepared statement of a connection: the session's part, and what the client sent for it."""
+    """A prepared statement of a connection, with the types and long values that the client sent."""
 
     __slots__ = (
         "cursor",
-        "held",
         "integers",
         "long_data",
         "parameters",
         "prepared",
         "refused",
+        "stored",
         "types",
     )
 
-    def __init__(self, prepared: Ready, parameters: int, held: LongData) -> None:
+    def __init__(self, prepared: Ready, parameters: int, stored: LongData) -> None:
         self.prepared = prepared
         self.parameters = parameters
-        self.held = held
+        self.stored = stored
         self.types: list[tuple[int, bool]] = []
-        self.integers: tuple[bytes, Struct | None] = b"", None  # their types, how all are read
+        # the types of integer parameters, the format that reads all
+        self.integers: tuple[bytes, Struct | None] = b"", None
         self.long_data: dict[int, bytearray] = {}
         self.refused: Refused | None = None
         self.cursor: ServerCursor | None = None
 
     def append(self, position: int, data: bytes, most_bytes: int) -> None:
-        """A part of a long value; `most_bytes` for all of the connection's."""
+        """Add a part of a long value. `most_bytes` is the limit for the connection."""
         if self.refused is not None:
             return
         if position >= self.parameters:
             self.refused = ErrWrongArguments("mysqld_stmt_send_long_data")
-        elif self.held.bytes + len(data) > most_bytes:
+        elif self.stored.bytes + len(data) > most_bytes:
             self.refused = ErrUnknown(_TOO_LONG)
         else:
-            self.held.bytes += len(data)
+            self.stored.bytes += len(data)
             self.long_data.setdefault(position, bytearray()).extend(data)
             return
         self.forget_long_data()
 
     def forget_long_data(self) -> None:
-        """Give back what was sent."""
-        self.held.bytes -= sum(map(len, self.long_data.values()))
+        """Delete the long values that were sent."""
+        self.stored.bytes -= sum(map(len, self.long_data.values()))
         self.long_data.clear()
 
     def clear(self) -> None:
-        """COM_STMT_RESET: without long values and without a cursor."""
+        """COM_STMT_RESET: delete long values and close the cursor."""
         self.forget_long_data()
         self.refused = None
         self.cursor = None
 
     def read(self, payload: bytes, codec: str) -> list[Value]:
-        """The parameter values of one execution; dates and times are TypedValues. Raises 1835 for a
-        malformed packet, 1210 and 1105 for errors of COM_STMT_SEND_LONG_DATA."""
+        """The parameter values of an execution; dates and times are TypedValues.
+
+        Raises 1835 for a malformed packet, 1210 and 1105 for errors of COM_STMT_SEND_LONG_DATA."""
         if self.refused is not None:
             raise Refused(self.refused.code, self.refused.state, self.refused.message)
         try:
@@ -161,7 +163,7 @@ class Statement:
 
 
 def id_of(payload: bytes) -> int:
-    """The statement a command is about. Raises 1835."""
+    """The id of the statement in a command. Raises 1835."""
     if len(payload) < 4:
         raise ErrMalformedPacket()
     return int.from_bytes(payload[:4], "little")
@@ -187,20 +189,20 @@ def _values(statement: Statement, payload: bytes, codec: str) -> list[Value]:
     form = statement.integers[1]
     if form is not None and not statement.long_data and not any(nulls):
         return list(form.unpack_from(payload, at))
-    found: list[Value] = []
+    parameters: list[Value] = []
     for position, (code, unsigned) in enumerate(statement.types):
         if position in statement.long_data:
-            found.append(_string(code, bytes(statement.long_data[position]), codec))
+            parameters.append(_string(code, bytes(statement.long_data[position]), codec))
         elif nulls[position >> 3] >> (position & 7) & 1:
-            found.append(None)
+            parameters.append(None)
         else:
             value, at = _value(payload, at, code, unsigned, codec)
-            found.append(value)
-    return found
+            parameters.append(value)
+    return parameters
 
 
 def _integers(types: list[tuple[int, bool]]) -> Struct | None:
-    """What reads them all at once, where they are integers."""
+    """The format that reads all parameters at once if all are integers, or None."""
     forms = [_INTEGERS.get(code) for code, _ in types]  # type: ignore[call-overload]
     if None in forms:
         return None
@@ -243,12 +245,13 @@ def _string(code: int, data: bytes, codec: str) -> Value:
     try:
         return data.decode(codec)
     except UnicodeDecodeError:
-        return data  # a driver that sends bytes as a string: a text column refuses them (1366)
+        return data  # some drivers send bytes as a string: a text column refuses them (1366)
 
 
 def _date(fields: bytes, code: int) -> Value:
-    """A date or time stamp in the session's zone, from 0, 4, 7 or 11 bytes. A date that does not
-    exist becomes MySQL's text of it, which columns refuse (1292)."""
+    """A date or timestamp in the session's zone, from 0, 4, 7 or 11 bytes.
+
+    A date that does not exist becomes MySQL's text of it, which columns refuse (1292)."""
     year, month, day = int.from_bytes(fields[:2], "little"), *(fields[2:4] or b"\0\0")
     hour, minute, second = fields[4:7] or b"\0\0\0"
     micro = int.from_bytes(fields[7:11], "little")
@@ -264,7 +267,7 @@ def _date(fields: bytes, code: int) -> Value:
 
 
 def _time(fields: bytes) -> Value:
-    """A time, from 0, 8 or 12 bytes. One outside the range of TIME becomes MySQL's text of it."""
+    """A time, from 0, 8 or 12 bytes. Out of TIME's range it becomes MySQL's text of it."""
     days = int.from_bytes(fields[1:5], "little")
     hour, minute, second = fields[5:8] or b"\0\0\0"
     micro = int.from_bytes(fields[8:12], "little")

@@ -1,27 +1,27 @@
-"""The connections of this node and of all: their ids, SHOW PROCESSLIST, KILL, how many may be.
+"""The connections of this node and of the cluster: ids, SHOW PROCESSLIST, KILL, limits.
 
     id = front's number (11 bits) | count (20 bits) | 0        as TiDB's, unique in the cluster
 
-It fits the four bytes that the greeting and COM_PROCESS_KILL have. A front without a number counts
-1, 2, 3. Of the whole cluster (cluster/questions.py):
+The id fits the four bytes of the greeting and of COM_PROCESS_KILL. A front without a number counts
+1, 2, 3. Requests about the whole cluster (cluster/questions.py):
 
     here          this front's own, and those of the node's other fronts (server/fronts.py)
-    everywhere    asks every other front for theirs
-    kill          the front's number in the id says whom to ask; one's own is done here
+    everywhere    requests those of every other front
+    kill          the front's number in the id selects the front; its own are ended here
 
-Rights are the caller's affair: what crosses is whose connection may be ended, nothing else.
+The caller checks privileges. Only the user whose connections may be ended is sent to other fronts.
 
-What is forgotten is ended, and what an operator allows is obeyed; once a second.
+The reaper enforces these limits once a second:
 
-    a transaction of a silent client   exuvia_max_idle_snapshot_s   told at its next statement
-    one that reads for too long        exuvia_max_snapshot_s         ended by the store
+    a transaction of a silent client   exuvia_max_idle_snapshot_s   error at its next statement
+    one that reads for too long        exuvia_max_snapshot_s        ended by the store
     a connection of a silent client    wait_timeout of its session; closed (4031)
                                        tidb_idle_transaction_timeout in a transaction
     one that stops within a packet     net_read_timeout of its session; closed (4031)
-    new connections                    max_connections, 0: as many as at the start     (1040)
-    what counts as slow                tidb_slow_log_threshold      (server/slow_log.py)
+    new connections                    max_connections; 0: the limit at the start      (1040)
+    the slow log                       tidb_slow_log_threshold      (server/slow_log.py)
 
-A forgotten reader makes a store grow.
+An abandoned reader makes a store grow.
 """
 
 import asyncio
@@ -52,17 +52,17 @@ _MOST_TEXT = 4096
 
 
 def id_of_connection(front: int, count: int) -> int:
-    """The id of a front's connection; see the module."""
+    """The id of a front's connection, in the format of the module head."""
     return (front << _COUNT_BITS | count) << 1 if front else count
 
 
 def front_of(connection_id: int) -> int:
-    """The number of the front that gave this id, 0 where it is no such id."""
+    """The number of the front that assigned this id, or 0."""
     return connection_id >> _COUNT_BITS + 1
 
 
 class ClientConnection(Protocol):
-    """A connection as this list sees it (server/connection.py)."""
+    """The part of a connection that this module uses (server/connection.py)."""
 
     id: int
     host: str
@@ -73,26 +73,26 @@ class ClientConnection(Protocol):
     since: float
 
     def kill(self) -> None:
-        """Close it; on the wire's thread."""
+        """Close it; on the protocol thread."""
 
     def shut_down(self) -> None:
-        """Close it because the node stops; on the wire's thread."""
+        """Close it because the node stops; on the protocol thread."""
 
     def expire(self) -> None:
-        """Close it if it still does nothing; on the wire's thread."""
+        """Close it if it is still idle; on the protocol thread."""
 
     def unfinished_s(self, now: float) -> float:
-        """How long nothing more has come of a packet that has begun; 0 where none has."""
+        """Time since the last part of an unfinished packet; 0 without one. Unit: s."""
 
     def interrupt(self) -> None:
-        """End what it runs; any thread."""
+        """Interrupt its command; any thread."""
 
     def leave(self) -> None:
-        """Close it if nothing of it is under way; on the wire's thread."""
+        """Close it if no command or transaction is open; on the protocol thread."""
 
 
 class Connections:
-    """Added and removed on the wire's thread; listed and killed from any."""
+    """The connections of a front. Add and remove on the protocol thread; list and kill anywhere."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Connections:
     ) -> None:
         self.place = place or Place()
         self.most = most
-        self.allowed = 0  # max_connections; 0: not said
+        self.allowed = 0  # max_connections; 0: not set
         self.draining = False
         self._number = number
         self._clock = clock
@@ -114,7 +114,7 @@ class Connections:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def add(self, client: ClientConnection) -> int:
-        """A number for a new connection. Raises 1040."""
+        """Register a connection. Returns its id. Raises 1040."""
         with self._lock:
             if self.place.total >= min(self.allowed or self.most, self.most):
                 raise ErrConCount()
@@ -127,9 +127,9 @@ class Connections:
     def _next_id(self) -> int:
         while True:
             self._count = self._count % _MOST_COUNT + 1
-            found = id_of_connection(self._number(), self._count)
-            if found not in self._clients:
-                return found
+            number = id_of_connection(self._number(), self._count)
+            if number not in self._clients:
+                return number
 
     def remove(self, client: ClientConnection) -> None:
         with self._lock:
@@ -137,45 +137,50 @@ class Connections:
             self.place.put(len(self._clients))
 
     def drain(self) -> None:
-        """The node stops: close each as soon as it has no command and no transaction under way. On
-        the wire's thread."""
+        """The node stops: close each connection once it has no open command or transaction.
+
+        On the protocol thread."""
         self.draining = True
         for client in self.all():
             client.leave()
 
     def forget(self, client: ClientConnection) -> None:
-        """Close one whose client has been silent too long; any thread."""
+        """Close a connection whose client has been silent too long; any thread."""
         loop = self._loop
         if loop is not None:
             loop.call_soon_threadsafe(client.expire)
 
     @property
     def uptime_s(self) -> int:
-        """How long this node has been taking connections. Unit: s."""
+        """How long this front has been accepting connections. Unit: s."""
         return int(self._clock.monotonic() - self._began)
 
     def all(self) -> list[ClientConnection]:
-        """Every connection, by number."""
+        """Every connection, in order of registration."""
         with self._lock:
             return list(self._clients.values())
 
     def others_of(self, login: Login, connection_id: int) -> int:
-        """How many other connections of this front have logged in as that account."""
+        """How many other connections of this front belong to that account."""
         mine = login.account[:2] if login.account is not None else (login.user, "")
         return sum(
-            (each.login.account[:2] if each.login.account is not None else (each.login.user, ""))
+            (
+                client.login.account[:2]
+                if client.login.account is not None
+                else (client.login.user, "")
+            )
             == mine
-            for each in self.all()
-            if each.login is not None and each.id != connection_id
+            for client in self.all()
+            if client.login is not None and client.id != connection_id
         )
 
     def list(self) -> list[ProcessInfo]:
-        """What SHOW PROCESSLIST shows."""
+        """The rows of SHOW PROCESSLIST."""
         now = self._clock.monotonic()
         return [_process(client, now) for client in self.all()]
 
     def kill(self, connection_id: int, query_only: bool, only_of: str | None = None) -> Killed:
-        """End a connection or what it runs; with `only_of` only if it is that user's."""
+        """End a connection, or only its statement. With `only_of` only if it is that user's."""
         with self._lock:
             client, loop = self._clients.get(connection_id), self._loop
         if client is None or loop is None:
@@ -206,7 +211,7 @@ def _process(client: ClientConnection, now: float) -> ProcessInfo:
 
 
 def _state(statements: Any) -> str:
-    """The words of the status flags, as TiDB shows them, and what a schema change waits for."""
+    """The status words as TiDB shows them, and the reason if it waits for a schema change."""
     if statements is None:
         return ""
     session = statements.session
@@ -219,21 +224,21 @@ def _state(statements: Any) -> str:
 
 
 class OwnConnections(Protocol):
-    """Those of one front, as others are told of them. Any thread."""
+    """The connections of one front, for requests of other fronts. Any thread."""
 
     @property
     def uptime_s(self) -> int:
-        """How long the front has been taking connections. Unit: s."""
+        """How long the front has been accepting connections. Unit: s."""
 
     def list(self) -> list[ProcessInfo]:
-        """What SHOW PROCESSLIST shows."""
+        """The rows of SHOW PROCESSLIST."""
 
     def kill(self, connection_id: int, query_only: bool, only_of: str | None = None) -> Killed:
-        """End a connection or what it runs; with `only_of` only if it is that user's."""
+        """End a connection, or only its statement. With `only_of` only if it is that user's."""
 
 
 class ClusterProcesses:
-    """See the module. Thread-safe."""
+    """SHOW PROCESSLIST and KILL over all fronts of the cluster. Thread-safe."""
 
     def __init__(
         self, store: Store, member: Member, clock: Clock, connections: OwnConnections
@@ -244,30 +249,32 @@ class ClusterProcesses:
 
     @property
     def uptime_s(self) -> int:
-        """How long this node has been taking connections. Unit: s."""
+        """How long this front has been accepting connections. Unit: s."""
         return self._connections.uptime_s
 
     def here(self) -> Everywhere:
-        """All of this node, and why those of some of its fronts are missing."""
-        return self._asked(self._asking.other_fronts_here())
+        """All connections of this node, and the reasons why those of some fronts are missing."""
+        return self._with_others(self._asking.other_fronts_here())
 
     def everywhere(self) -> Everywhere:
-        """All of the cluster with their node's address, and why some nodes' are missing."""
-        return self._asked(self._asking.other_fronts())
+        """All connections of the cluster with their node's address, and reasons for missing
+        nodes."""
+        return self._with_others(self._asking.other_fronts())
 
-    def _asked(self, others: Sequence[MemberInfo]) -> Everywhere:
+    def _with_others(self, others: Sequence[MemberInfo]) -> Everywhere:
         own = self._member.info.address
-        mine = [(own, each) for each in self._connections.list()]
+        mine = [(own, process) for process in self._connections.list()]
         return self._asking.listed(_LIST, mine, others)
 
     def kill(self, connection_id: int, query_only: bool, only_of: str | None = None) -> Killed:
-        """End a connection of any node, or what it runs. Raises 1105 where its node is silent."""
+        """End a connection of any node, or its statement. Raises 1105 if its node does not
+        answer."""
         done = self._connections.kill(connection_id, query_only, only_of)
         number = front_of(connection_id)
         if done != "unknown" or number == self._member.info.number or connection_id < 0:
             return done
         others = self._asking.other_fronts()
-        front = next((each for each in others if each.number == number), None)
+        front = next((member for member in others if member.number == number), None)
         if front is None:
             return done
         answers = self._asking.ask_members(_KILL, (connection_id, query_only, only_of), [front])
@@ -279,10 +286,10 @@ class ClusterProcesses:
 
 
 def answers(connections: OwnConnections) -> tuple[Handler[Any, Any], ...]:
-    """What a front answers to such questions."""
+    """The handlers of a front for these requests."""
 
     def listed(body: None) -> list[ProcessInfo]:
-        return [each._replace(info=each.info[:_MOST_TEXT]) for each in connections.list()]
+        return [process._replace(info=process.info[:_MOST_TEXT]) for process in connections.list()]
 
     def killed(body: _Kill) -> Killed:
         return connections.kill(*body)
@@ -296,7 +303,7 @@ LOOK_S = 1.0
 
 
 class Reaper:
-    """A loop of the front."""
+    """The loop of the front that enforces idle and connection limits."""
 
     channel = "idle"
 
@@ -307,7 +314,7 @@ class Reaper:
         self._snapshots = float(limits.SNAPSHOT_IDLE_S), float(limits.SNAPSHOT_QUERY_S)
 
     def step(self, now: float) -> float:
-        """Look at every session once; seconds until the next look. Unit: s."""
+        """Check every session once. Returns the time until the next check. Unit: s."""
         with self._store.read() as txn:
             idle_s = variables.read_float(txn, "exuvia_max_idle_snapshot_s")
             query_s = variables.read_float(txn, "exuvia_max_snapshot_s")
@@ -327,6 +334,6 @@ class Reaper:
                 most_s.append(int(session.variable("tidb_idle_transaction_timeout")))
             unfinished_s = client.unfinished_s(now)
             stops = unfinished_s > int(session.variable("net_read_timeout"))
-            if stops or any(0 < each < silent_s for each in most_s):
+            if stops or any(0 < limit_s < silent_s for limit_s in most_s):
                 self._connections.forget(client)
         return LOOK_S

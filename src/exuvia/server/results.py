@@ -1,4 +1,4 @@
-"""Answers as packets: text rows, binary rows, and the packets around them.
+"""Results as packets: text rows, binary rows, and the packets around them.
 
     no columns     OK
     columns        [count][column definitions][EOF?][rows][EOF | OK]     EOF? only for old clients
@@ -9,13 +9,13 @@
     DATE, DATETIME, TIME  MySQL's text             length, then fields; no zero parts at the end
     all others            MySQL's text             the same text, length-encoded
 
-Chunks of about 64 KB leave as they are ready, so that a large answer never exists twice in memory.
-Of a row with a value of more than LARGE bytes, CHUNK_BYTES are encoded at a time; the wire's own
-thread makes no such row.
+Chunks of about 64 KB are sent as they are ready, so a large result never exists twice in memory. A
+row with a value of more than LARGE bytes is encoded CHUNK_BYTES at a time, never on the protocol
+thread.
 
-Most rows have no NULL. `_straight` makes a function for these alone, of the answer's columns: texts
-are encoded where they stand, numbers that lie side by side are one `struct` call. All other rows
-are made cell by cell (`_text_row`, `_binary_row`), which says what is right.
+Most rows have no NULL. For these `_straight` compiles a function from the result's columns. It
+encodes texts in place, and adjacent numbers in one `struct` call. All other rows are encoded cell
+by cell (`_text_row`, `_binary_row`); these functions define the correct result.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -64,7 +64,7 @@ _TIME_MICROS = Struct("<BBIBBBI")
 
 
 class Agreed(NamedTuple):
-    """What client and server agreed on. `codec` is that of the texts sent to the client."""
+    """The settings that client and server agreed on. `codec`: for texts sent to the client."""
 
     ends_with_ok: bool
     codec: str
@@ -74,7 +74,7 @@ class Agreed(NamedTuple):
 
 
 def text_encoder(kind: FieldType, codec: str = "utf8") -> Encoder:
-    """The function that gives a value's bytes in the text protocol, without its length."""
+    """The function that encodes a value in the text protocol, without its length."""
     code = TypeCode(kind.Tp)
     if code in INTEGER_BITS and not kind.Flag & Flag.ZEROFILL:
         return b"%d".__mod__
@@ -107,7 +107,7 @@ def _text_row(row: Row, encoders: Sequence[Encoder]) -> bytes:
 
 
 def binary_encoder(kind: FieldType, codec: str = "utf8") -> Encoder:
-    """The function that gives a value's bytes in the binary protocol, its length included."""
+    """The function that encodes a value in the binary protocol, with its length."""
     code = TypeCode(kind.Tp)
     if code == TypeCode.YEAR:
         return _FIXED_UNSIGNED[16].pack
@@ -130,7 +130,7 @@ def binary_encoder(kind: FieldType, codec: str = "utf8") -> Encoder:
 
 
 def _binary_string(codec: str, value: str) -> bytes:
-    """As packets.text does it, without its two calls: most cells of most answers are these."""
+    """Same result as packets.text, without its two calls, because most cells are such strings."""
     encoded = value.encode(codec, "replace")
     size = len(encoded)
     return _LENGTHS[size] + encoded if size < 251 else packets.text(encoded)
@@ -179,14 +179,13 @@ def _binary_row(row: Row, encoders: Sequence[Encoder]) -> bytes:
 # -- rows without a NULL ---------------------------------------------------------------------------
 
 MOST_STRAIGHT, MANY_ROWS = 64, 32
-"""Columns from which, and rows up to which a function of its own is not worth its making."""
+"""The most columns and the fewest rows for which a compiled function is worth its cost."""
 
 
 def row_encoder(
     columns: Sequence[OutputColumn], codec: str, binary: bool, many: bool = True
 ) -> RowEncoder:
-    """What makes the packet of a row of these columns. `many`: a function of its own is worth its
-    making."""
+    """The function that encodes a row of these columns. `many`: compiling one is worth its cost."""
     kinds = [shown_type(column) for column in columns]
     make = binary_encoder if binary else text_encoder
     encoders = [make(kind, codec) for kind in kinds]
@@ -203,8 +202,8 @@ def _straight(
     binary: bool,
     other: RowEncoder,
 ) -> RowEncoder:
-    """See the module. `other` makes the packets of all rows that it does not know."""
-    given: dict[str, Any] = {"other": other, "lengths": _LENGTHS, "sized": packets.text}
+    """Compile the encoder of rows without NULL. `other` encodes all other rows."""
+    namespace: dict[str, Any] = {"other": other, "lengths": _LENGTHS, "sized": packets.text}
     cells: list[str] = []
     texts: list[str] = []
     form, numbers = "", list[str]()
@@ -212,7 +211,7 @@ def _straight(
     def end_numbers() -> None:
         nonlocal form, numbers
         if numbers:
-            given[f"p{len(cells)}"] = Struct(f"<{form}").pack
+            namespace[f"p{len(cells)}"] = Struct(f"<{form}").pack
             cells.append(f"p{len(cells)}({', '.join(numbers)})")
             form, numbers = "", []
 
@@ -225,33 +224,33 @@ def _straight(
         if TypeCode(kind.Tp) in STRINGS and kind.family is Family.STRING and codec == "utf8":
             texts.append(f"  v{n} = v{n}.encode()")
         elif binary:
-            given[f"e{n}"] = encode
+            namespace[f"e{n}"] = encode
             cells.append(f"e{n}(v{n})")
             continue
         else:
-            given[f"e{n}"] = encode
+            namespace[f"e{n}"] = encode
             texts.append(f"  v{n} = e{n}(v{n})")
         cells.append(f"(lengths[len(v{n})] + v{n} if len(v{n}) < 251 else sized(v{n}))")
     end_numbers()
-    given["head"] = bytes(1 + (len(kinds) + 9) // 8)
+    namespace["head"] = bytes(1 + (len(kinds) + 9) // 8)
     if binary:
         cells.insert(0, "head")
     joined = " + ".join(cells) if len(cells) <= FEW_CELLS else f"b''.join(({', '.join(cells)}))"
     lines = ["def encode(row):", " if None in row: return other(row)"]
     lines.append(f" {', '.join(f'v{n}' for n in range(len(kinds)))}, = row")
-    if texts:  # a lone surrogate has no UTF-8: the other way says what stands for it
+    if texts:  # a lone surrogate has no UTF-8: `other` replaces it
         lines += [" try:", *texts, " except UnicodeEncodeError: return other(row)"]
-    exec(_code("\n".join([*lines, f" return {joined}"])), given)  # noqa: S102 - see _code
-    encode_row: RowEncoder = given["encode"]
+    exec(_code("\n".join([*lines, f" return {joined}"])), namespace)  # noqa: S102 - see _code
+    encode_row: RowEncoder = namespace["encode"]
     return encode_row
 
 
-FEW_CELLS = 3  # of so many a sum is made sooner than a join
+FEW_CELLS = 3  # up to this number of cells a sum is faster than a join
 
 
 @lru_cache(512)
 def _code(source: str) -> CodeType:
-    """Answers of one form have one text. It is numbers and our own words: nobody's input."""
+    """Compile the source; results of one form share it. The source contains no user input."""
     return compile(source, "<answer>", "exec")
 
 
@@ -261,7 +260,7 @@ def _code(source: str) -> CodeType:
 def answer(
     result: Result, outgoing: Outgoing, agreed: Agreed, status: int, binary: bool = False
 ) -> Iterator[bytearray]:
-    """The packets of one result, in chunks; `outgoing` carries the sequence on."""
+    """The packets of a result, in chunks; `outgoing` continues the sequence."""
     warnings = result.warning_count
     if not result.columns:
         outgoing.add(packets.ok(result.affected, result.shown_id, status, warnings, result.info))
@@ -287,7 +286,7 @@ def answer(
 def _beginning(
     columns: Sequence[OutputColumn], sequence: int, status: int, agreed: Agreed
 ) -> tuple[bytes, int]:
-    """What comes before the rows, framed from this sequence on; the sequence after it."""
+    """The framed packets before the rows, and the sequence after them."""
     framed = Outgoing(sequence)
     definitions(columns, framed)
     if not agreed.ends_with_ok:
@@ -296,7 +295,7 @@ def _beginning(
 
 
 def _is_large(rows: Sequence[Row]) -> bool:
-    """Whether the texts in the rows have more than LARGE bytes together."""
+    """Whether the texts of the rows have more than LARGE bytes together."""
     texts = [len(value) for row in rows for value in row if isinstance(value, str | bytes)]
     return sum(texts) > LARGE
 
@@ -305,7 +304,7 @@ Payload = bytes | Pieces
 
 
 def _payloads(result: Result, codec: str, binary: bool) -> Iterator[Payload]:
-    """The rows' packets. What makes them is kept with a plan's columns."""
+    """The rows' packets. The encoder is cached with a plan's columns."""
     columns, rows = result.columns, result.rows
     if isinstance(columns, PlanColumns):
         encode = columns.kept.get((codec, binary))
@@ -318,7 +317,7 @@ def _payloads(result: Result, codec: str, binary: bool) -> Iterator[Payload]:
 def payload_encoder(
     columns: Sequence[OutputColumn], codec: str, binary: bool, many: bool = True
 ) -> Callable[[Row], Payload]:
-    """As `row_encoder`; a row with a large value is made piece by piece."""
+    """Like `row_encoder`, but a row with a large value is encoded in pieces."""
     encode = row_encoder(columns, codec, binary, many)
     kinds = [shown_type(column) for column in columns]
     longs = [n for n, kind in enumerate(kinds) if _is_text(kind) and _is_wide(kind)]
@@ -335,11 +334,11 @@ def payload_encoder(
     return run
 
 
-_WIDE = 255  # characters: types of results say that much where they do not know
+_WIDE = 255  # characters: the width of results of unknown width
 
 
 def _is_text(kind: FieldType) -> bool:
-    """Whether its values are texts, bytes or documents. A bare NULL's type has no family."""
+    """Whether its values are texts, bytes or documents. The type of a bare NULL has no family."""
     return kind.Tp in STRINGS or kind.Tp == TypeCode.JSON
 
 
@@ -386,7 +385,7 @@ def _encoded_parts(parts: list[tuple[bytes, Value]], codec: str) -> Iterator[byt
 def _chunks(
     payloads: Iterator[Payload], outgoing: Outgoing, agreed: Agreed, status: int, warnings: int
 ) -> Iterator[bytearray]:
-    """What has been filled already, and the rest of an answer that is no single chunk."""
+    """The filled chunk, and the rest of a result that needs several chunks."""
     yield outgoing.take()
     while outgoing.fill(payloads, CHUNK_BYTES):
         yield outgoing.take()
@@ -395,14 +394,14 @@ def _chunks(
 
 
 def definitions(columns: Sequence[OutputColumn], outgoing: Outgoing) -> None:
-    """The count of columns and their definitions."""
+    """Add the count of columns and their definitions."""
     outgoing.add(packets.length(len(columns)))
     for column in columns:
         outgoing.add(packets.column(column))
 
 
 def end(outgoing: Outgoing, agreed: Agreed, status: int, warnings: int = 0) -> None:
-    """What ends rows or definitions, as agreed."""
+    """Add the packet that ends rows or definitions, as agreed."""
     if agreed.ends_with_ok:
         outgoing.add(packets.ok(0, 0, status, warnings, head=0xFE))
     else:
@@ -410,13 +409,13 @@ def end(outgoing: Outgoing, agreed: Agreed, status: int, warnings: int = 0) -> N
 
 
 def shown_type(column: OutputColumn) -> FieldType:
-    """As in TiDB, a table's own FLOAT(m, d) is sent without zeros at its end, a computed one with
-    them."""
+    """The type that is sent. As in TiDB, a stored FLOAT(m, d) has no trailing zeros, a computed one
+    has."""
     return unfilled(column.type) if column.origin else column.type
 
 
 def rows(result: Result, outgoing: Outgoing, codec: str, binary: bool) -> Iterator[bytearray]:
-    """The rows alone; whole chunks leave."""
+    """The rows' packets without definitions and end; yields full chunks only."""
     payloads = _payloads(result, codec, binary)
     while outgoing.fill(payloads, CHUNK_BYTES):
         yield outgoing.take()

@@ -1,11 +1,12 @@
 """The slow log: commands that took longer than tidb_slow_log_threshold, with their plans.
 
-    a command has ended --> that slow? --> the front's last MOST_KEPT, and a line of its log
+    a command has ended --> slow? --> the front's last MOST_KEPT, and a line of its log
     information_schema.slow_query           those of this node         cluster_slow_query: of all
     ADMIN SHOW SLOW RECENT n | TOP n
 
-The plan is what EXPLAIN says right after the command, in the session that ran it; statements that
-are not planned, texts above MOST_PLANNED and those with a secret (sql/parse/secrets.py) have none.
+The plan is that of EXPLAIN right after the command, in the session that ran it. There is no plan
+for statements that are not planned, texts longer than MOST_PLANNED and texts with a secret
+(sql/parse/secrets.py).
 """
 
 import logging
@@ -33,15 +34,15 @@ _log = logging.getLogger(__name__)
 
 
 class SlowLog:
-    """One front's. Commands are added by any thread."""
+    """The slow log of a front. Any thread adds commands."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._kept: deque[SlowStatement] = deque(maxlen=MOST_KEPT)
+        self._statements: deque[SlowStatement] = deque(maxlen=MOST_KEPT)
         self.least_s = inf
 
     def read_threshold(self, txn: Transaction) -> None:
-        """What is slow from now on; nothing with -1."""
+        """Read the threshold of slow commands; -1 switches the log off."""
         least_ms = variables.read_int(txn, "tidb_slow_log_threshold")
         self.least_s = inf if least_ms < 0 else least_ms / 1e3
 
@@ -53,16 +54,18 @@ class SlowLog:
         parameters: Sequence[Any],
         took_s: float,
     ) -> None:
-        """A command has ended."""
+        """Add a slow command that has ended."""
         if not text:
             return
         succeeded = session.variable("error_count") == "0"
-        shown = without_secrets(text, MOST_TEXT)
-        is_planned = succeeded and len(text) <= MOST_PLANNED  # of one that was killed: never again
-        is_planned &= text.startswith(shown)  # a plan repeats constants of the text
-        is_planned &= not any(isinstance(each, str) and names_secret(each) for each in parameters)
+        query = without_secrets(text, MOST_TEXT)
+        is_planned = succeeded and len(text) <= MOST_PLANNED  # a killed statement is not run again
+        is_planned &= text.startswith(query)  # a plan repeats constants of the text
+        is_planned &= not any(
+            isinstance(parameter, str) and names_secret(parameter) for parameter in parameters
+        )
         plan = session.plan_of(text, parameters) if is_planned else []
-        each = SlowStatement(
+        statement = SlowStatement(
             ended_ns=self._clock.wall_ns(),
             took_s=took_s,
             connection=connection_id,
@@ -71,23 +74,23 @@ class SlowLog:
             database=session.database,
             succeeded=succeeded,
             plan="\n".join("\t".join("" if at is None else str(at) for at in row) for row in plan),
-            query=shown,
+            query=query,
         )
-        self._kept.append(each)
-        about = {"took_s": round(took_s, 6), "connection": connection_id, "query": each.query}
+        self._statements.append(statement)
+        about = {"took_s": round(took_s, 6), "connection": connection_id, "query": statement.query}
         _log.warning("a statement was slow", extra=about)
 
     def all(self) -> list[SlowStatement]:
-        """The newest last."""
-        return list(self._kept)
+        """The slow commands, newest last."""
+        return list(self._statements)
 
     def handler(self) -> Handler[None, list[SlowStatement]]:
-        """Tells another front."""
+        """The handler that reports the log to another front."""
         return Handler(_LIST, lambda body: self.all())
 
 
 class ClusterSlowLog:
-    """Of the node, and of the cluster. Thread-safe."""
+    """The slow logs of the node and of the cluster. Thread-safe."""
 
     def __init__(self, store: Store, member: Member, clock: Clock, log: SlowLog) -> None:
         self._member = member
@@ -95,13 +98,16 @@ class ClusterSlowLog:
         self._asking = Asking(store, member, clock)
 
     def here(self) -> SlowEverywhere:
-        """All of this node, and why those of some of its fronts are missing."""
-        return self._asked(self._asking.other_fronts_here())
+        """All slow commands of this node, and the reasons why those of some fronts are missing."""
+        return self._with_others(self._asking.other_fronts_here())
 
     def everywhere(self) -> SlowEverywhere:
-        """All of the cluster with their node's address, and why some nodes' are missing."""
-        return self._asked(self._asking.other_fronts())
+        """All slow commands of the cluster with their node's address, and reasons for missing
+        nodes."""
+        return self._with_others(self._asking.other_fronts())
 
-    def _asked(self, others: Sequence[MemberInfo]) -> SlowEverywhere:
+    def _with_others(self, others: Sequence[MemberInfo]) -> SlowEverywhere:
         own = self._member.info.address
-        return self._asking.listed(_LIST, [(own, each) for each in self._log.all()], others)
+        return self._asking.listed(
+            _LIST, [(own, statement) for statement in self._log.all()], others
+        )

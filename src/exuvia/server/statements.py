@@ -1,19 +1,19 @@
-"""What a connection's commands do with its session. No sockets and no threads here.
+"""Runs a connection's commands in its session. No sockets and no threads here.
 
     command bytes --task()--> Task(quick, about, work)
     work(outgoing) --> the packets of the answer, in chunks; an error ends it with an ERR packet
 
-A `quick` task blocks on nothing and may run on the wire's own thread. Several statements in one
-text are run one after the other, each answered for itself; the first error ends them.
+A `quick` task blocks on nothing and may run on the protocol thread. Several statements in one text
+are run one after the other, each with its own answer; the first error ends them.
 
-A file on its way from a client, for LOAD DATA LOCAL (MySQL protocol, "LOCAL INFILE Request").
+LOAD DATA LOCAL receives a file from the client (MySQL protocol, "LOCAL INFILE Request"):
 
-    statement's thread                       wire's thread
-    asks: 0xFB name            ->            writes it, and from then on hands packets over
+    statement's thread                       protocol thread
+    requests: 0xFB name        ->            sends it, and then passes packets on
     read: chunks               <-  queue  <- put: each packet; b"" is the end
-    finish: the rest is let go               then answers as ever
+    finish: discards the rest                then answers as usual
 
-The socket is not read further while TRANSFER_BYTES wait.
+The socket is not read further while more than TRANSFER_BYTES wait.
 """
 
 import re
@@ -55,7 +55,8 @@ CHECK_S = 0.1
 
 
 class Transfer:
-    """One file. `resume` lets the socket be read again; `check` raises what ends the statement."""
+    """One file. `resume` resumes reading of the socket; `check` raises an error to end the
+    statement."""
 
     def __init__(
         self, sequence: int, resume: Callable[[], None], check: Callable[[], None]
@@ -69,7 +70,7 @@ class Transfer:
         self._is_over = False
 
     def put(self, sequence: int, payload: bytes) -> bool:
-        """A packet has come; True where the socket had better rest."""
+        """Add a packet. Returns True if the socket should not be read further for now."""
         self.sequence = sequence
         with self._lock:
             self._waiting += len(payload)
@@ -78,12 +79,12 @@ class Transfer:
         return too_much
 
     def lose(self) -> None:
-        """The client is gone."""
+        """Record that the client has disconnected."""
         self._queue.put(None)
 
     def read(self) -> Iterator[bytes]:
-        """The file's bytes. Raises 1159 for a client that says nothing more, 1317 for one that is
-        gone or a statement that was killed."""
+        """The file's bytes. Raises 1159 if the client stops sending, 1317 if it disconnects or the
+        statement is killed."""
         while not self._is_over:
             chunk = self._take(self._check)
             if chunk:
@@ -110,7 +111,7 @@ class Transfer:
         return payload
 
     def finish(self) -> int:
-        """Let go of what is left; the sequence of the answer's first packet."""
+        """Discard the rest of the file. Returns the sequence of the answer's first packet."""
         try:
             while not self._is_over:
                 self._take(_anything)
@@ -120,7 +121,8 @@ class Transfer:
 
 
 def _anything() -> None:
-    """Ends nothing: the client of a statement that has ended still sends its file."""
+    """Checks nothing: after its statement has ended, the client still sends the rest of its
+    file."""
 
 
 # -- statements ------------------------------------------------------------------------------------
@@ -129,11 +131,11 @@ Chunks = Iterator[bytearray]
 Work = Callable[[Outgoing], Chunks]
 PREPARED_STATEMENTS = 16_382
 LONG_TEXT = 1 << 14
-MOST_COUNTED = (1 << 16) - 1  # parameters or columns that the answer to COM_STMT_PREPARE can count
+MOST_COUNTED = (1 << 16) - 1  # limit of parameters and columns in the answer to COM_STMT_PREPARE
 
 
 class LongText(NamedTuple):
-    """A large statement's text. `is_text`: all of its bytes are of the client's character set."""
+    """A large statement's text. `is_text`: all bytes are valid in the client's character set."""
 
     text: str
     is_text: bool
@@ -143,8 +145,10 @@ _TEXTS = (0x03, 0x16)  # commands whose payload is a text
 
 
 class CommandTask(NamedTuple):
-    """A command, ready to run. `kind`: its name in metrics; `about`: text for SHOW PROCESSLIST;
-    `parameters`: what a prepared statement was given."""
+    """A command, ready to run.
+
+    `kind`: its name in metrics. `about`: text for SHOW PROCESSLIST. `parameters`: those of a
+    prepared statement."""
 
     course: Course
     kind: str
@@ -159,7 +163,7 @@ _NO_TEXT = re.compile("[\udc80-\udcff]")
 
 
 def quoted(name: str) -> str:
-    """A name as it stands in a statement."""
+    """The name as a quoted identifier of SQL."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -176,8 +180,9 @@ def _is_one(text: str) -> bool:
 
 
 def _pieces(text: str, plain: str) -> Iterator[tuple[str, int]]:
-    """Each statement of a text, and where those after it begin. One at a time: a text of 64 MB may
-    hold 20 million of them."""
+    """Each statement of a text, and the position of the next one.
+
+    One at a time: a text of 64 MB may have 20 million statements."""
     if _is_one(text):
         yield text, len(text)
         return
@@ -202,8 +207,9 @@ def _semicolons(text: str, plain: str) -> Iterator[tuple[int, int]]:
 
 
 def in_turn(text: str, settings: SessionSettings) -> Iterator[tuple[str, bool]]:
-    """Each statement of a text, and whether it is the last. One that changes sql_mode may change
-    where those after it end."""
+    """Each statement of a text, and whether it is the last.
+
+    After a statement that changes sql_mode the rest is split again."""
     plain = settings.plain_quotes
     pieces = _pieces(text, plain)
     piece: tuple[str, int] | None = next(pieces, (text, len(text)))
@@ -228,14 +234,14 @@ class Statements:
         self._codec = login.codec
         self._agreed = results.Agreed(ends_with_ok, login.codec)
         self._prepared: dict[int, Statement] = {}
-        self._held = LongData()
+        self._long_data = LongData()
         self._last_id = 0
         self.ask_for_file: Callable[[Outgoing, bytes], Transfer] | None = None
         self._transfers: list[Transfer] = []
 
     @property
     def status(self) -> int:
-        """Status flags as they are now."""
+        """The present status flags."""
         session = self.session
         flags = packets.AUTOCOMMIT if session.settings.autocommit else 0
         return flags | packets.IN_TRANSACTION if session.current is not None else flags
@@ -245,7 +251,7 @@ class Statements:
         yield outgoing.take()
 
     def ended(self, outgoing: Outgoing) -> Chunks:
-        """A bare EOF."""
+        """An EOF packet."""
         outgoing.add(packets.eof(self.status, 0))
         yield outgoing.take()
 
@@ -257,7 +263,7 @@ class Statements:
     # -- text --------------------------------------------------------------------------------------
 
     def body_of(self, payload: Payload) -> bytes | LongText:
-        """What the command of a large payload gets. Any thread; it takes long."""
+        """Decode a large payload for its command. Any thread; it takes long."""
         parts, payload = payload.parts, Payload(payload.command, [])
         if payload.command not in _TEXTS:
             return joined(b"", parts)
@@ -270,7 +276,7 @@ class Statements:
             return LongText(joined("", texts), is_text)
 
     def query(self, payload: bytes | LongText) -> CommandTask:
-        """COM_QUERY. Some clients send the end of their string with it."""
+        """COM_QUERY. Some clients send a NUL at the end of the text."""
         if isinstance(payload, LongText) or len(payload) > LONG_TEXT:
             text, is_text = self._read(payload)
             text = text.rstrip("\0")
@@ -293,15 +299,15 @@ class Statements:
         return second is not None
 
     def _long(self, outgoing: Outgoing, text: str, is_text: bool) -> Chunks:
-        """A text that takes the wire's thread too long to judge and to split."""
+        """Check and split a text that is too long for the protocol thread, and run it."""
         if not is_text:
             self._require_text(text)
         several = self._has_several(text)
         yield from self._many(outgoing, text) if several else self._one(outgoing, text)
 
     def _one(self, outgoing: Outgoing, text: str) -> Chunks:
-        found = self._executed(text, outgoing)
-        chunks = self._answers(outgoing, found, 0)
+        answered = self._executed(text, outgoing)
+        chunks = self._answers(outgoing, answered, 0)
         if text[:8].lstrip()[:3].upper() == "SET":
             self._recode()
         return chunks
@@ -313,7 +319,7 @@ class Statements:
         self._recode()
 
     def _executed(self, text: str, outgoing: Outgoing) -> Result | list[Result]:
-        """Run a text, which may ask for a file of the client."""
+        """Run a text, which may request a file of the client."""
         ask, transfers = self.ask_for_file, self._transfers
         if ask is None:
             return self.session.execute(text)
@@ -330,14 +336,14 @@ class Statements:
             while transfers:
                 outgoing.sequence = transfers.pop().finish()
 
-    def _answers(self, outgoing: Outgoing, found: Result | list[Result], more: int) -> Chunks:
-        if isinstance(found, Result):
-            return results.answer(found, outgoing, self._agreed, self.status | more)
-        return self._several(outgoing, found, more)
+    def _answers(self, outgoing: Outgoing, answered: Result | list[Result], more: int) -> Chunks:
+        if isinstance(answered, Result):
+            return results.answer(answered, outgoing, self._agreed, self.status | more)
+        return self._several(outgoing, answered, more)
 
-    def _several(self, outgoing: Outgoing, found: list[Result], more: int) -> Chunks:
-        for number, result in enumerate(found, 1):
-            flag = packets.MORE_RESULTS if number < len(found) else more
+    def _several(self, outgoing: Outgoing, answered: list[Result], more: int) -> Chunks:
+        for number, result in enumerate(answered, 1):
+            flag = packets.MORE_RESULTS if number < len(answered) else more
             yield from results.answer(result, outgoing, self._agreed, self.status | flag)
 
     def use(self, payload: bytes) -> CommandTask:
@@ -351,16 +357,18 @@ class Statements:
         return CommandTask(Course.POOL, "fields", text, lambda out: self._fields(out, text))
 
     def _fields(self, outgoing: Outgoing, text: str) -> Chunks:
-        found = self.session.execute(text)
-        assert isinstance(found, Result)
-        for column in found.columns:
+        result = self.session.execute(text)
+        assert isinstance(result, Result)
+        for column in result.columns:
             outgoing.add(packets.column(column) + b"\xfb")
         results.end(outgoing, self._agreed, self.status)
         yield outgoing.take()
 
     def _decode(self, payload: bytes) -> str:
-        """The text. Bytes that are none may stand in string literals (drivers and mysqldump write
-        BLOBs so), as lone surrogates; anywhere else they are 1300."""
+        """The text. Invalid bytes become lone surrogates inside string literals; elsewhere they
+        raise 1300.
+
+        Drivers and mysqldump write BLOBs as string literals."""
         try:
             return payload.decode(self._codec)
         except UnicodeDecodeError:
@@ -369,7 +377,7 @@ class Statements:
         return text
 
     def _read(self, payload: bytes | LongText) -> LongText:
-        """The text, and whether all of it is one."""
+        """The text, and whether all of its bytes are valid."""
         if isinstance(payload, LongText):
             return payload
         try:
@@ -378,7 +386,7 @@ class Statements:
             return LongText(payload.decode(self._codec, "surrogateescape"), False)
 
     def _require_text(self, text: str) -> None:
-        """Raises 1300 for bytes that are no text and stand outside of string literals."""
+        """Raises 1300 if invalid bytes are outside of string literals."""
         wrong = search(_NO_TEXT, text)
         if wrong is None:
             return
@@ -388,14 +396,14 @@ class Statements:
             if at >= end:
                 continue
             if at < begin or text[begin] not in "'\"":
-                shown = text[at : at + 6].encode(self._codec, "surrogateescape")[:6]
-                raise ErrInvalidCharacterString(self._codec, shown.hex())
+                invalid = text[at : at + 6].encode(self._codec, "surrogateescape")[:6]
+                raise ErrInvalidCharacterString(self._codec, invalid.hex())
             wrong = search(_NO_TEXT, text, end)
             if wrong is None:
                 return
 
     def _recode(self) -> None:
-        """SET NAMES may have changed what the client sends and reads."""
+        """Use the character sets that SET NAMES may have changed."""
         self._codec = packets.codec_of(self.session.variable("character_set_client"))
         reads = packets.codec_of(self.session.variable("character_set_results"))
         self._agreed = self._agreed._replace(codec=reads)
@@ -420,7 +428,7 @@ class Statements:
         if len(prepared.columns) > MOST_COUNTED:
             raise ErrTooManyFields()
         self._last_id += 1
-        statement = Statement(prepared, prepared.parameters, self._held)
+        statement = Statement(prepared, prepared.parameters, self._long_data)
         self._prepared[self._last_id] = statement
         columns = prepared.columns
         counts = (len(columns).to_bytes(2, "little"), prepared.parameters.to_bytes(2, "little"))
@@ -447,11 +455,11 @@ class Statements:
     def _execute(
         self, outgoing: Outgoing, statement: Statement, values: list[Value], asks: bool
     ) -> Chunks:
-        found = self.session.execute_prepared(statement.prepared, values)
-        if asks and found.columns:
-            statement.cursor = ServerCursor(found)
+        result = self.session.execute_prepared(statement.prepared, values)
+        if asks and result.columns:
+            statement.cursor = ServerCursor(result)
             return statement.cursor.open(outgoing, self._agreed, self.status)
-        return results.answer(found, outgoing, self._agreed, self.status, binary=True)
+        return results.answer(result, outgoing, self._agreed, self.status, binary=True)
 
     def fetch(self, payload: bytes) -> CommandTask:
         """COM_STMT_FETCH."""
@@ -492,19 +500,20 @@ class Statements:
 def guarded(
     work: Work, outgoing: Outgoing, failed: Callable[[int], None]
 ) -> Generator[bytearray, None, None]:
-    """The chunks of an answer; an error ends them with its packet. `failed` learns its code.
+    """The chunks of an answer. An error ends them with its packet, and `failed` is called with its
+    code.
 
-    WouldWait is for the caller: it comes before the first chunk."""
+    WouldWait is raised to the caller. It occurs only before the first chunk."""
     try:
         yield from work(outgoing)
     except WouldWait:
         raise
-    except Exception as error:  # whatever it was, the client gets an answer (server/packets.py)
+    except Exception as error:  # the client gets an answer in any case (server/packets.py)
         yield refusal(error, outgoing, failed)
 
 
 def refusal(error: Exception, outgoing: Outgoing, failed: Callable[[int], None]) -> bytearray:
-    """The packet that ends an answer; `failed` learns its code."""
+    """The packet that ends an answer with an error. `failed` is called with its code."""
     refused = explain(error)
     memory.release_frames(error)
     failed(refused.code)

@@ -1,12 +1,12 @@
-"""Spans of statements for OpenTelemetry: which statements get one, and what is in it.
+"""Spans of statements for OpenTelemetry: which statements get one, and its content.
 
     a parent in a comment at its beginning or end (W3C Trace Context, as sqlcommenter writes it):
         SELECT 1 /*traceparent='00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'*/
-                         a span if the parent is sampled, else none
+                         a span if the parent is sampled
     no parent            a span for a share of these statements, by trace id
 
-Off unless `exuvia serve --trace-statements` turns it on: then a statement costs one search for a
-comment, and one that is sampled a span. Spans have names and texts without literals and passwords.
+`exuvia serve --trace-statements` turns it on. Then each statement costs one search for a comment,
+and each sampled one a span. Spans have names and texts without literals and passwords.
 """
 
 import random
@@ -33,7 +33,7 @@ _WORD = re.compile(r"\s*([A-Za-z]+)")
 
 
 class Parent(NamedTuple):
-    """The client's span, as its traceparent names it."""
+    """The client's span, from its traceparent."""
 
     trace: int
     span: int
@@ -41,8 +41,9 @@ class Parent(NamedTuple):
 
 
 class StatementSpan(NamedTuple):
-    """`parent` 0: the statement begins its trace. `error`: MySQL's code, "" for none; its message
-    may have values of rows and stays here. Unit: ns."""
+    """A span. `parent` 0: the statement begins its trace. Unit: ns.
+
+    `error`: MySQL's code, or "". Its message may quote rows and is not sent."""
 
     trace: int
     parent: int
@@ -54,9 +55,9 @@ class StatementSpan(NamedTuple):
 
 
 def share_of(text: str) -> float | None:
-    """What `--trace-statements` says: the share of statements without a parent, None for off.
+    """The share of statements without a parent that `--trace-statements` selects; None for off.
 
-    Raises ValueError for what is neither `off`, `parent`, nor a number from 0 to 1."""
+    Raises ValueError for a text that is neither `off`, `parent`, nor a number from 0 to 1."""
     if text in (OFF, PARENT):
         return None if text == OFF else 0.0
     share = float(text)
@@ -66,7 +67,7 @@ def share_of(text: str) -> float | None:
 
 
 def parent_of(text: str) -> Parent | None:
-    """The parent that a comment at the beginning or the end of a statement names."""
+    """The parent in a comment at the beginning or the end of a statement, or None."""
     for comment in _outer_comments(text):
         match = _PARENT.search(comment)
         if match and (trace := int(match[1], 16)) and (span := int(match[2], 16)):
@@ -76,14 +77,14 @@ def parent_of(text: str) -> Parent | None:
 
 def _outer_comments(text: str) -> list[str]:
     end = text[-_MOST_COMMENT:].rstrip("; \t\r\n")
-    found = [end[max(0, end.rfind("/*")) :]] if end.endswith("*/") else []
+    comments = [end[max(0, end.rfind("/*")) :]] if end.endswith("*/") else []
     beginning = text[:_MOST_COMMENT].lstrip()
     if beginning.startswith("/*"):
-        found.append(beginning.partition("*/")[0])
-    return found
+        comments.append(beginning.partition("*/")[0])
+    return comments
 
 
-def shown(text: str) -> str:
+def without_literals(text: str) -> str:
     """The statement without comments, literals and passwords."""
     return _HIDDEN.sub(_sign, without_secrets(text, MOST_TEXT)).strip()
 
@@ -93,7 +94,7 @@ def _sign(match: re.Match[str]) -> str:
 
 
 class StatementTraces:
-    """Decides for each statement, and hands spans to `emit`. Any thread."""
+    """Decides which statements are traced, and passes their spans to `emit`. Any thread."""
 
     def __init__(
         self,
@@ -108,7 +109,7 @@ class StatementTraces:
         self._ids = ids
 
     def ended(self, session: SessionApi, kind: str, text: str, took_s: float) -> None:
-        """A command has been answered. `kind`: its name in metrics, `text`: its statement."""
+        """Trace a command that has ended. `kind`: its name in metrics; `text`: its statement."""
         if not text:
             return
         parent = parent_of(text)
@@ -123,7 +124,7 @@ class StatementTraces:
     def _span(
         self, session: SessionApi, kind: str, text: str, took_s: float, parent: Parent
     ) -> StatementSpan:
-        query = shown(text)
+        query = without_literals(text)
         word = _WORD.match(query)
         name = word[1].upper() if word else kind
         attributes: dict[str, str | int] = {
@@ -134,7 +135,9 @@ class StatementTraces:
             "enduser.id": session.user,
             "exuvia.connection.id": session.connection_id,
         }
-        error = next((f"{each.code}" for each in session.warnings if each.level == "Error"), "")
+        error = next(
+            (f"{warning.code}" for warning in session.warnings if warning.level == "Error"), ""
+        )
         if error:
             attributes |= {"db.response.status_code": error, "error.type": error}
         ended_ns = self._clock.wall_ns()

@@ -1,19 +1,20 @@
-"""What lies between a socket and the packets: TLS and compression, each a transport on another.
+"""The layers between a socket and the packets: TLS and compression, one transport on top of
+another.
 
     socket bytes -> Encrypted.feed -> Compressed.put, frame, inflated -> packets (packets.py)
     socket bytes <- Encrypted.write <- Compressed.write, packed <- packets
 
-Neither knows anything of packets. A client asks for TLS in its first packet (MySQL protocol,
-"SSLRequest"); compression begins right after the login was answered.
+Neither layer interprets packets. A client requests TLS in its first packet (MySQL protocol,
+"SSLRequest"). Compression begins right after the answer to the login.
 
 The compressed protocol (source: MySQL protocol, "Compression"):
 
     [u24 length][u8 sequence][u24 length before]  deflated bytes of the ordinary stream
-                                                  0: as they are, it was not worth it
+                                                  0: not deflated, too small a gain
 
 A frame has at most 16 MiB, the limit of its three-byte length. Compressing that takes a tenth of a
-second. So large frames and results are inflated and deflated in other threads than the wire's; zlib
-works without the interpreter's lock.
+second. So large frames and results are inflated and deflated outside the protocol thread; zlib
+releases the interpreter's lock.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ from exuvia.base.mysql_errors import ErrHandshake, ErrNetUncompress
 
 
 class Layer(asyncio.Transport):
-    """A transport on top of another, which does all but the writing."""
+    """A transport on top of another, which does everything except writing."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         super().__init__()
@@ -55,17 +56,18 @@ class Layer(asyncio.Transport):
 # -- TLS -------------------------------------------------------------------------------------------
 
 REQUEST_BYTES = 4 + 32
-_ASKS = 1 << 11
+_SSL_FLAG = 1 << 11
 _READ_BYTES = 1 << 16
-MOST_HELLO_BYTES = 1 << 16  # until it is agreed; the last read may have more than the handshake
+MOST_HELLO_BYTES = 1 << 16  # limit of the handshake; the last read may exceed it
 
 
 def context_of(certificate: str, key: str) -> ssl.SSLContext:
-    """What a server needs, from two PEM files; `key` may be "" if the first has both. Raises
-    OSError."""
+    """The TLS context of a server, from two PEM files; `key` may be "" if the first has both.
+
+    Raises OSError."""
 
     def passphrase() -> str:
-        raise OSError("the key has a passphrase, and nobody is there to type it")
+        raise OSError("the key has a passphrase: store it without one")
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -79,8 +81,9 @@ def context_of(certificate: str, key: str) -> ssl.SSLContext:
 
 
 def why_refused(certificate: str, context: ssl.SSLContext) -> str:
-    """Why a client that trusts this certificate refuses it all the same: it has expired, or is not
-    valid yet. "" if the client accepts it."""
+    """The reason why clients that trust this certificate refuse it: expired, or not yet valid.
+
+    "" if they accept it."""
     trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     trusting.check_hostname = False
     trusting.load_verify_locations(certificate)
@@ -98,19 +101,19 @@ def why_refused(certificate: str, context: ssl.SSLContext) -> str:
     return ""
 
 
-def asks(head: bytes | bytearray) -> bool | None:
-    """Whether a client's first bytes ask for TLS; None: too few to say."""
+def requests_tls(head: bytes | bytearray) -> bool | None:
+    """Whether a client's first bytes request TLS; None if there are too few bytes."""
     if len(head) < 4:
         return None
     if int.from_bytes(head[:3], "little") != REQUEST_BYTES - 4:
         return False
     if len(head) < REQUEST_BYTES:
         return None
-    return bool(int.from_bytes(head[4:8], "little") & _ASKS)
+    return bool(int.from_bytes(head[4:8], "little") & _SSL_FLAG)
 
 
 class Encrypted(Layer):
-    """TLS."""
+    """The TLS layer of a connection."""
 
     def __init__(self, transport: asyncio.Transport, context: ssl.SSLContext) -> None:
         super().__init__(transport)
@@ -120,20 +123,21 @@ class Encrypted(Layer):
         self._hello_bytes = 0
 
     def feed(self, data: bytes) -> bytes:
-        """The plain bytes of the complete TLS records or frames that have arrived. Raises 1043 for
-        bytes that are not TLS."""
+        """The plain bytes of the complete TLS records that have arrived.
+
+        Raises 1043 for bytes that are not TLS."""
         if not self._is_agreed:
             self._hello_bytes += len(data)
             if self._hello_bytes > MOST_HELLO_BYTES:
                 raise ErrHandshake()
         self._incoming.write(data)
-        found = bytearray()
+        plain = bytearray()
         try:
             if not self._is_agreed:
                 self._tls.do_handshake()
                 self._is_agreed = True
             while chunk := self._tls.read(_READ_BYTES):
-                found += chunk
+                plain += chunk
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLZeroReturnError:
@@ -142,7 +146,7 @@ class Encrypted(Layer):
             raise ErrHandshake() from None
         finally:
             self._flush()
-        return bytes(found)
+        return bytes(plain)
 
     def _flush(self) -> None:
         if self._outgoing.pending:
@@ -150,7 +154,7 @@ class Encrypted(Layer):
 
     def write(self, data: Any) -> None:
         view = memoryview(data)
-        with suppress(ssl.SSLError):  # nothing is agreed yet, or no more: nobody could read it
+        with suppress(ssl.SSLError):  # no session yet, or no more: the peer could not read it
             while view:
                 view = view[self._tls.write(view) :]
         self._flush()
@@ -159,7 +163,7 @@ class Encrypted(Layer):
 # -- compression -----------------------------------------------------------------------------------
 
 HEADER_BYTES = 7
-LEAST_BYTES = 150  # below that deflating costs more than it saves
+LEAST_BYTES = 150  # below this size deflating costs more than it saves
 MOST_BYTES = (1 << 24) - 1
 LEVEL = 1
 PIECE = 1 << 17  # bytes that are inflated in one call
@@ -171,14 +175,13 @@ def _header(length: int, sequence: int, before: int) -> bytes:
 
 
 class CompressedFrame(NamedTuple):
-    """One frame, as it came. `before`: its bytes before they were deflated, 0 where they were
-    not."""
+    """A received frame. `before`: its size before it was deflated, 0 if it was not."""
 
     part: bytes
     before: int
 
     def inflated(self) -> list[bytes]:
-        """Its bytes, in pieces. Any thread. Raises 1157 for what cannot be inflated."""
+        """The plain bytes, in pieces. Any thread. Raises 1157 if they are invalid."""
         return _inflated(self.part, self.before) if self.before else [self.part]
 
 
@@ -187,7 +190,7 @@ class Packed(bytes):
 
 
 class Compressed(Layer):
-    """The compressed protocol."""
+    """The compression layer of a connection."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         super().__init__(transport)
@@ -196,15 +199,15 @@ class Compressed(Layer):
 
     @property
     def waiting(self) -> int:
-        """Bytes that have come and are in no frame that was taken."""
+        """Number of received bytes that are not in a frame taken."""
         return len(self._buffer)
 
     def put(self, data: bytes) -> None:
-        """Bytes have come."""
+        """Add received bytes."""
         self._buffer += data
 
     def frame(self) -> CompressedFrame | None:
-        """The next frame that is whole."""
+        """The next complete frame, or None."""
         buffer = self._buffer
         if len(buffer) < HEADER_BYTES:
             return None
@@ -218,11 +221,11 @@ class Compressed(Layer):
         return CompressedFrame(part, low | high << 8)
 
     def write(self, data: Any) -> None:
-        """Send; packed here, where that has not been done."""
+        """Send the data; compress it here if it is not Packed."""
         self._transport.write(data if isinstance(data, Packed) else self.packed(data))
 
     def packed(self, data: bytes | bytearray) -> Packed:
-        """The frames of it, deflated where that is worth it. Any thread, one at a time."""
+        """The data in frames, deflated if that is smaller. Any thread, one at a time."""
         frames = bytearray()
         for start in range(0, len(data), MOST_BYTES):
             part = bytes(memoryview(data)[start : start + MOST_BYTES])

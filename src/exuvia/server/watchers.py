@@ -1,16 +1,16 @@
-"""Browsers that watch the page: one producer for all of them, none while nobody does.
+"""Browsers that watch the page: one producer for all of them, which runs only while one watches.
 
     first watcher comes   -> the producer begins    one look at the store a second, in a thread
-    each look             -> what changed since     written to every watcher (server-sent events)
-    last watcher goes     -> the producer ends
+    each look             -> the differences        sent to every watcher (server-sent events)
+    last watcher leaves   -> the producer ends
 
-    event: all       everything, to who is new or could not keep up
-    event: change    what is new since the event before it: jobs that changed, ids that went
+    event: all       everything, for watchers that are new or were too slow
+    event: change    differences from the event before it: changed jobs, ids of removed jobs
     event: cluster   see page.py, every five seconds
-    event: trouble   why there is nothing new
+    event: trouble   the reason why there is no new data
 
-A watcher that reads slowly costs nobody anything: it is written to when it has taken what came
-before, and then it is told everything as it stands. MOST at a time; others are told 503 and poll.
+A slow watcher costs the others nothing. The next event is written when it has read the last one,
+and is then complete. At most MOST browsers watch at a time; others get 503 and poll.
 """
 
 import asyncio
@@ -32,15 +32,15 @@ _log = logging.getLogger(__name__)
 
 
 def event(name: str, values: object) -> bytes:
-    """As it goes over the wire; JSON has no line break."""
+    """The bytes of a server-sent event. JSON has no line breaks."""
     return b"event: " + name.encode() + b"\ndata: " + msgspec.json.encode(values) + b"\n\n"
 
 
 def difference(before: Values, now: Values) -> Values:
-    """`now` without the jobs that are as they were; `gone`: ids of those that are not there."""
-    known = {job["id"]: job for job in before["jobs"]}
-    changed = [job for job in now["jobs"] if known.pop(job["id"], None) != job]
-    return now | {"jobs": changed, "gone": list(known)}
+    """`now` with only the jobs that changed; `gone`: ids of jobs that are no longer there."""
+    former = {job["id"]: job for job in before["jobs"]}
+    changed = [job for job in now["jobs"] if former.pop(job["id"], None) != job]
+    return now | {"jobs": changed, "gone": list(former)}
 
 
 def pause_s(every_s: float, took_s: float) -> float:
@@ -49,7 +49,7 @@ def pause_s(every_s: float, took_s: float) -> float:
 
 
 class _EventStream(StreamingResponse):
-    """An answer that says when it ended, however it did."""
+    """An answer that calls `ended` when it has ended for any reason."""
 
     def __init__(self, events: AsyncIterator[bytes], ended: Callable[[], None]) -> None:
         super().__init__(events, media_type="text/event-stream")
@@ -63,7 +63,8 @@ class _EventStream(StreamingResponse):
 
 
 class Watchers:
-    """All of it runs on the loop of the status port; looks are made in threads."""
+    """The watchers and their producer. Runs on the status port's loop; looks are made in
+    threads."""
 
     def __init__(self, page: StatusPage) -> None:
         self.page = page
@@ -79,10 +80,10 @@ class Watchers:
         self._live: Values | None = None
         self._change = b""
         self._all: bytes | None = None
-        self._others: dict[str, tuple[int, bytes]] = {}  # by event, (which one it is, the event)
+        self._others: dict[str, tuple[int, bytes]] = {}  # event name -> (its number, its bytes)
 
     def answer(self, head: bool, may_watch: Callable[[], bool] | None = None) -> Response:
-        """GET /events, or HEAD. It ends once `may_watch` says no."""
+        """GET /events, or HEAD. The stream ends once `may_watch` returns False."""
         if self._count >= MOST:
             body = {"error": f"{MOST} browsers watch already"}
             return JSONResponse(body, 503, {"Retry-After": "10"})
@@ -92,15 +93,15 @@ class Watchers:
         self._count += 1
         if self._count == 1:
             self._begin()
-        return _EventStream(self._events(may_watch or (lambda: True)), self._left)
+        return _EventStream(self._events(may_watch or (lambda: True)), self._remove_watcher)
 
     def end(self) -> None:
-        """Every stream ends, for the node stops. Any thread."""
+        """End every stream because the node stops. Any thread."""
         self._over = True
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._wake)
 
-    def _left(self) -> None:
+    def _remove_watcher(self) -> None:
         self._count -= 1
         if not self._count:
             for task in self._tasks:
@@ -110,10 +111,12 @@ class Watchers:
 
     def _begin(self) -> None:
         looks = (
-            self._every(LIVE_S, self.page.live, self._tell),
-            self._every(CLUSTER_S, self.page.cluster, lambda found: self._say("cluster", found)),
+            self._every(LIVE_S, self.page.live, self._publish_live),
+            self._every(
+                CLUSTER_S, self.page.cluster, lambda values: self._publish("cluster", values)
+            ),
         )
-        self._tasks = [asyncio.create_task(each) for each in looks]
+        self._tasks = [asyncio.create_task(look) for look in looks]
 
     async def _every(
         self, every_s: float, look: Callable[[], Values], tell: Callable[[Values], None]
@@ -123,19 +126,19 @@ class Watchers:
             try:
                 tell(await run_in_threadpool(look))
             except ExuviaError as error:
-                self._say("trouble", {"error": str(error)})
+                self._publish("trouble", {"error": str(error)})
             except Exception as error:
                 _log.exception("a look for the page broke")
-                self._say("trouble", {"error": f"{type(error).__name__}: {error}"})
+                self._publish("trouble", {"error": f"{type(error).__name__}: {error}"})
             await asyncio.sleep(pause_s(every_s, asyncio.get_running_loop().time() - began))
 
-    def _tell(self, live: Values) -> None:
+    def _publish_live(self, live: Values) -> None:
         before, self._live, self._all = self._live, live, None
         self._change = event("change", difference(before, live)) if before else b""
         self._number += 1
         self._wake()
 
-    def _say(self, name: str, values: Values) -> None:
+    def _publish(self, name: str, values: Values) -> None:
         number, _ = self._others.get(name, (0, b""))
         self._others[name] = number + 1, event(name, values)
         self._wake()
@@ -145,20 +148,22 @@ class Watchers:
         news.set()
 
     async def _events(self, may_watch: Callable[[], bool]) -> AsyncIterator[bytes]:
-        seen, seen_others = 0, dict[str, int]()
+        sent, sent_others = 0, dict[str, int]()
         yield b"retry: 2000\n\n"
         while not self._over and may_watch():
             news = self._news
             others = self._others.items()
-            fresh = {name: each for name, each in others if seen_others.get(name) != each[0]}
+            fresh = {
+                name: numbered for name, numbered in others if sent_others.get(name) != numbered[0]
+            }
             number = self._number
-            if self._live is not None and number != seen:
-                yield self._change if number == seen + 1 and self._change else self._everything()
-                seen = number
+            if self._live is not None and number != sent:
+                yield self._change if number == sent + 1 and self._change else self._everything()
+                sent = number
             elif fresh:
                 for name, (which, text) in fresh.items():
                     yield text
-                    seen_others[name] = which
+                    sent_others[name] = which
             else:
                 await news.wait()
 
