@@ -11,7 +11,7 @@ from exuvia.sql.parse.text import parse_one
 from exuvia.sql.select import relational as select
 from exuvia.sql.session.session import Session
 from exuvia.sql.show.explain_plan import Explaining
-from exuvia.sql.show.operators import shown
+from exuvia.sql.show.operators import explain_result
 from exuvia.sql.statement.context import Context
 from support.answers import answer_of, by_query
 from support.world import World
@@ -63,8 +63,8 @@ def planned(session: Session, text: str) -> list[tuple[str, ...]]:
 
     def work(context: Context) -> Any:
         node = parse_one(text)
-        top = Explaining(context).seen(select.plan(node, context), node)
-        found.extend(map(tuple, shown(top, "brief", is_measured=False).rows))
+        top = Explaining(context).planned(select.plan(node, context), node)
+        found.extend(map(tuple, explain_result(top, "brief", is_measured=False).rows))
         return []
 
     answer_of(session, work)

@@ -1,15 +1,18 @@
-"""GRANT and REVOKE, of privileges and of roles: rows of mysql.user (*.*), mysql.db (db.*),
-mysql.tables_priv (db.t), mysql.columns_priv (of columns) and mysql.global_grants (dynamic ones).
+"""GRANT and REVOKE of privileges and of roles.
 
-Who grants must hold what is granted, and GRANT OPTION, in the same place: 1045 everywhere, 1044 in
-a database, 1142 on a table.
+    ON *.*          mysql.user              dynamic privileges    mysql.global_grants
+    ON db.*         mysql.db                of columns            mysql.columns_priv
+    ON db.t         mysql.tables_priv       roles                 mysql.role_edges
 
-Roles are accounts without a password that others are granted (privileges/accounts.py).
+The grantor needs the granted privileges and GRANT OPTION in the same place. The error is 1045
+everywhere, 1044 in a database, 1142 on a table.
+
+Roles are accounts without a password that are granted to others (privileges/accounts.py).
 
 CREATE ROLE, DROP ROLE      rows of mysql.user, locked
-GRANT, REVOKE               rows of mysql.role_edges; by ROLE_ADMIN, or who has it WITH ADMIN OPTION
+GRANT, REVOKE               rows of mysql.role_edges; requires ROLE_ADMIN or WITH ADMIN OPTION
 SET DEFAULT ROLE            rows of mysql.default_roles
-SET ROLE                    of this session alone
+SET ROLE                    for this session only
 """
 
 from collections.abc import Iterable, Iterator
@@ -41,6 +44,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.catalog.account_attributes import PLAIN, AccountAttributes
 from exuvia.cluster.member import before_0_4
 from exuvia.kv.transaction import Transaction
+from exuvia.sql.accounts.users import account_text as quoted
 from exuvia.sql.accounts.users import (
     change,
     move,
@@ -54,7 +58,6 @@ from exuvia.sql.accounts.users import (
     remove,
     remove_edge,
 )
-from exuvia.sql.accounts.users import shown as quoted
 from exuvia.sql.nodes import (
     CreateRole,
     DropRole,
@@ -78,7 +81,7 @@ from exuvia.sql.privileges.accounts import (
     OnDatabase,
     OnTable,
     Roles,
-    shown,
+    role_text,
 )
 from exuvia.sql.privileges.rights import COLUMN, DATABASE, DYNAMIC, GLOBAL, GRANT, TABLE, USAGE
 from exuvia.sql.result import Note, Result
@@ -88,24 +91,24 @@ _LEVELS = {"global": GLOBAL, "database": DATABASE, "table": TABLE}
 
 
 def grant(session: SessionApi, node: Grant, text: str) -> Result:
-    """GRANT. Raises 1044, 1045, 1054, 1142, 1144, 1146, 1221, 1410, 3619, 3929."""
+    """The GRANT statement. Raises 1044, 1045, 1054, 1142, 1144, 1146, 1221, 1410, 3619, 3929."""
     place = _resolved(session, node.place)
-    given = _wanted(node.privileges, place)
+    granted = _expanded(node.privileges, place)
     if node.with_grant:
-        given |= {GRANT}
+        granted |= {GRANT}
     of_columns = _of_columns(node.on_columns, place)
-    _check_grantor(session, place, given.union(*of_columns.values()))
-    if _level(place) == "table" and "CREATE" not in given:
+    _check_grantor(session, place, granted.union(*of_columns.values()))
+    if _level(place) == "table" and "CREATE" not in granted:
         _check_table(session, place, of_columns)
 
     def work(txn: Transaction, book: Book) -> None:
-        for said in node.users:
-            account = book.account(*named(session, said.who))
+        for identified in node.users:
+            account = book.account(*named(session, identified.who))
             if account is None:
                 raise ErrCantCreateUserWithGrant()
-            held = _held(book, account, place) or frozenset()
-            if given or not of_columns:
-                _put(session, txn, account, place, held | given)
+            before = _present(book, account, place) or frozenset()
+            if granted or not of_columns:
+                _put(session, txn, account, place, before | granted)
             for row in _rows_of_columns(book, account, place, of_columns):
                 put_column(txn, row._replace(privileges=row.privileges | of_columns[row.column]))
 
@@ -114,24 +117,25 @@ def grant(session: SessionApi, node: Grant, text: str) -> Result:
 
 
 def revoke(session: SessionApi, node: Revoke, text: str) -> Result:
-    """REVOKE. Raises 1044, 1045, 1142, 1141, 1144, 1147, 1221, 1105 for an unknown account."""
+    """The REVOKE statement. Raises 1044, 1045, 1142, 1141, 1144, 1147, 1221; 1105 for an unknown
+    account."""
     names = [named(session, who) for who in node.users]
     if node.place is None:
         return _revoke_everything(session, names)
     place = _resolved(session, node.place)
-    taken = _wanted(node.privileges, place)
+    revoked = _expanded(node.privileges, place)
     of_columns = _of_columns(node.on_columns, place)
-    _check_grantor(session, place, taken.union(*of_columns.values()))
+    _check_grantor(session, place, revoked.union(*of_columns.values()))
 
     def work(txn: Transaction, book: Book) -> None:
         for name in names:
-            account = _known(book, name)
-            held = _held(book, account, place)
+            account = _require_account(book, name)
+            before = _present(book, account, place)
             rows = list(_rows_of_columns(book, account, place, of_columns))
-            if held is None and (taken or not any(row.privileges for row in rows)):
+            if before is None and (revoked or not any(row.privileges for row in rows)):
                 raise _no_such_grant(account, place)
-            if held is not None and taken:
-                _put(session, txn, account, place, held - taken)
+            if before is not None and revoked:
+                _put(session, txn, account, place, before - revoked)
             for row in rows:
                 put_column(txn, row._replace(privileges=row.privileges - of_columns[row.column]))
 
@@ -144,7 +148,7 @@ def _revoke_everything(session: SessionApi, names: list[Name]) -> Result:
 
     def work(txn: Transaction, book: Book) -> None:
         for name in names:
-            account = _known(book, name)
+            account = _require_account(book, name)
             nothing: frozenset[str] = frozenset()
             put_account(txn, account._replace(privileges=nothing, dynamic=nothing))
             for column in book.columns:
@@ -161,11 +165,11 @@ def _revoke_everything(session: SessionApi, names: list[Name]) -> Result:
     return Result()
 
 
-def _known(book: Book, name: Name) -> Account:
-    found = book.account(*name)
-    if found is None:
+def _require_account(book: Book, name: Name) -> Account:
+    account = book.account(*name)
+    if account is None:
         raise ErrUnknown(f"Unknown user: {name[0]}@{name[1]}")
-    return found
+    return account
 
 
 # -- places ----------------------------------------------------------------------------------------
@@ -185,103 +189,101 @@ def _level(place: tuple[str, str]) -> str:
     return "database" if place[1] == "*" else "table"
 
 
-def _wanted(privileges: tuple[str, ...], place: tuple[str, str]) -> frozenset[str]:
-    """The privileges meant. Raises 1144, 1221, 1064 for words that are none."""
+def _expanded(privileges: tuple[str, ...], place: tuple[str, str]) -> frozenset[str]:
+    """The privileges of the statement, ALL expanded. Raises 1144, 1221; 1064 for unknown words."""
     level = _level(place)
     allowed = _LEVELS[level]
-    found: set[str] = set()
-    for each in privileges:
-        if each == "ALL":
-            found |= set(allowed)
-        elif each in allowed or each == GRANT:
-            found.add(each)
-        elif each in DYNAMIC or "_" in each:
-            if each not in DYNAMIC:
-                raise ErrDynamicPrivilegeNotRegistered(each)
+    expanded: set[str] = set()
+    for word in privileges:
+        if word == "ALL":
+            expanded |= set(allowed)
+        elif word in allowed or word == GRANT:
+            expanded.add(word)
+        elif word in DYNAMIC or "_" in word:
+            if word not in DYNAMIC:
+                raise ErrDynamicPrivilegeNotRegistered(word)
             if level != "global":
-                raise ErrIllegalPrivilegeLevel(each)
-            found.add(each)
-        elif each in GLOBAL:
+                raise ErrIllegalPrivilegeLevel(word)
+            expanded.add(word)
+        elif word in GLOBAL:
             if level == "database":
                 raise ErrWrongUsage("DB GRANT", "GLOBAL PRIVILEGES")
             raise ErrIllegalGrantForTable()
-        elif each != USAGE:
-            raise ErrParse(f"near '{each}' at line 1")
-    return frozenset(found)
+        elif word != USAGE:
+            raise ErrParse(f"near '{word}' at line 1")
+    return frozenset(expanded)
 
 
-def _of_columns(said: OnColumns, place: tuple[str, str]) -> dict[str, frozenset[str]]:
+def _of_columns(on_columns: OnColumns, place: tuple[str, str]) -> dict[str, frozenset[str]]:
     """Privileges by column, in lower case. Raises 1144, 1221."""
-    found: dict[str, frozenset[str]] = {}
-    if said and _level(place) != "table":
+    by_column: dict[str, frozenset[str]] = {}
+    if on_columns and _level(place) != "table":
         raise ErrIllegalGrantForTable()
-    for privilege, columns in said:
+    for privilege, columns in on_columns:
         if privilege not in COLUMN:
             raise ErrWrongUsage("COLUMN GRANT", "NON-COLUMN PRIVILEGES")
-        for each in columns:
-            found[each.lower()] = found.get(each.lower(), frozenset()) | {privilege}
-    return found
+        for column in columns:
+            by_column[column.lower()] = by_column.get(column.lower(), frozenset()) | {privilege}
+    return by_column
 
 
 def _rows_of_columns(
     book: Book, account: Account, place: tuple[str, str], of_columns: Iterable[str]
 ) -> Iterator[OnColumn]:
-    """A row for each of the columns, with what is held now."""
+    """A row for each of the columns, with its present privileges."""
     database, table = place[0].lower(), place[1].lower()
-    held = {each[:5]: each.privileges for each in book.columns}
+    present = {row[:5]: row.privileges for row in book.columns}
     for column in of_columns:
         key = account.user, account.host, database, table, column
-        yield OnColumn(*key, held.get(key, frozenset()))
+        yield OnColumn(*key, present.get(key, frozenset()))
 
 
 def _check_table(session: SessionApi, place: tuple[str, str], columns: Iterable[str]) -> None:
-    """Raises 1146, 1054 for a column that is not there."""
+    """Raises 1146; 1054 for an unknown column."""
     try:
         with session.services.store.read() as txn:
             info = session.services.schemas.table(txn, *place).info
-            for each in columns:
-                if info.column(each) is None:
-                    raise ErrBadField(each, place[1])
+            for column in columns:
+                if info.column(column) is None:
+                    raise ErrBadField(column, place[1])
     except Refused as error:
         raise ErrNoSuchTable(*place) if error.code == ErrBadDB.code else error from None
 
 
-def _check_grantor(session: SessionApi, place: tuple[str, str], given: frozenset[str]) -> None:
+def _check_grantor(session: SessionApi, place: tuple[str, str], granted: frozenset[str]) -> None:
     rights, level = session.rights, _level(place)
     if level == "global":
-        needed = given - DYNAMIC if "SUPER" in rights.everywhere else given
+        needed = granted - DYNAMIC if "SUPER" in rights.everywhere else granted
         if not rights.everywhere >= needed | {GRANT}:
             raise ErrAccessDenied(*session.account_name, "YES")
     elif level == "database":
-        if not rights.on_database(place[0]) >= given | {GRANT}:
+        if not rights.on_database(place[0]) >= granted | {GRANT}:
             raise ErrDBaccessDenied(*session.account_name, place[0])
-    elif not rights.on_table(*place) >= given | {GRANT}:
+    elif not rights.on_table(*place) >= granted | {GRANT}:
         raise ErrTableaccessDenied("GRANT", *session.account_name, place[1])
 
 
-# -- what is held ----------------------------------------------------------------------------------
+# -- present privileges ----------------------------------------------------------------------------
 
 
-def _held(book: Book, account: Account, place: tuple[str, str]) -> frozenset[str] | None:
-    """What the account was granted in exactly that place; None where there is no such grant."""
+def _present(book: Book, account: Account, place: tuple[str, str]) -> frozenset[str] | None:
+    """The privileges granted in exactly this place, or None without such a grant."""
     level = _level(place)
     if level == "global":
         return account.privileges | account.dynamic
     if level == "database":
         rows = [e for e in book.databases if e[:2] == account[:2] and _same(e.database, place[0])]
         return rows[0].privileges if rows else None
-    found = [
-        each
-        for each in book.tables
-        if each[:2] == account[:2]
-        and _same(each.database, place[0])
-        and _same(each.table, place[1])
+    on_tables = [
+        row
+        for row in book.tables
+        if row[:2] == account[:2] and _same(row.database, place[0]) and _same(row.table, place[1])
     ]
-    return found[0].privileges if found else None
+    return on_tables[0].privileges if on_tables else None
 
 
-def _same(left: str, right: str) -> bool:
-    return left.lower() == right.lower()
+def _same(one: str, other: str) -> bool:
+    return one.lower() == other.lower()
 
 
 def _put(
@@ -293,7 +295,7 @@ def _put(
 ) -> None:
     level, (database, table) = _level(place), (place[0].lower(), place[1].lower())
     if level == "global":
-        # GRANT OPTION for the dynamic ones is apart
+        # GRANT OPTION for dynamic privileges is stored separately
         dynamic = privileges & DYNAMIC
         grantable = account.grantable & dynamic
         if GRANT in privileges and GRANT not in account.privileges:
@@ -327,10 +329,10 @@ def create_role(session: SessionApi, node: CreateRole, text: str) -> Result:
         notes.clear()
         for name in names:
             if book.account(*name) is None:
-                # older members would leave the row of attributes behind when they drop the role
+                # older members would not delete the row of attributes with the role
                 attributes = PLAIN if before_0_4(txn) else AccountAttributes(expired=True)
-                made = Account(*name, passwords.NATIVE, "", frozenset(), True)
-                put_account(txn, made._replace(attributes=attributes))
+                role = Account(*name, passwords.NATIVE, "", frozenset(), True)
+                put_account(txn, role._replace(attributes=attributes))
             elif node.if_not_exists:
                 notes.append(
                     Note("Note", ErrUserAlreadyExists.code, f"User {quoted(name)} already exists.")
@@ -343,7 +345,7 @@ def create_role(session: SessionApi, node: CreateRole, text: str) -> Result:
 
 
 def drop_role(session: SessionApi, node: DropRole, text: str) -> Result:
-    """DROP ROLE [IF EXISTS]: from everybody who was granted it. Raises 1396."""
+    """DROP ROLE [IF EXISTS]: also revokes it from all accounts. Raises 1396."""
     names = [named(session, who) for who in node.roles]
     notes: list[Note] = []
 
@@ -370,7 +372,7 @@ def grant_roles(session: SessionApi, node: GrantRoles, text: str) -> Result:
         _require_may_pass_on(session, book.roles, roles)
         for role in roles:
             if book.account(*role) is None:
-                raise ErrGrantRole(shown(role))
+                raise ErrGrantRole(role_text(role))
         _require_known(book, "GRANT ROLE", users)
         for user in users:
             for role in roles:
@@ -406,13 +408,13 @@ def set_default_role(session: SessionApi, node: SetDefaultRole, text: str) -> Re
         _require_known(book, "SET DEFAULT ROLE", (*users, *roles))
         for user in users:
             granted = book.roles.granted(user)
-            wanted: Iterable[Name] = granted if node.kind == "all" else roles
-            for role in wanted:
+            selected: Iterable[Name] = granted if node.kind == "all" else roles
+            for role in selected:
                 if role not in granted:
-                    raise ErrRoleNotGranted(shown(role), f"{user[0]}@{user[1]}")
+                    raise ErrRoleNotGranted(role_text(role), f"{user[0]}@{user[1]}")
             for role in book.roles.defaults_of(user):
                 remove(txn, "default_roles", user[1], user[0], role[1], role[0])
-            for role in wanted:
+            for role in selected:
                 put_default(txn, user, role)
 
     change(session, work)
@@ -422,17 +424,17 @@ def set_default_role(session: SessionApi, node: SetDefaultRole, text: str) -> Re
 def set_role(session: SessionApi, node: SetRole, text: str) -> Result:
     """SET ROLE. Raises 3530."""
     accounts = session.services.accounts
-    known = Roles() if accounts is None else accounts.book.roles
+    role_graph = Roles() if accounts is None else accounts.book.roles
     name = session.account_name
-    granted, named_roles = known.granted(name), _names(session, node.roles)
+    granted, named_roles = role_graph.granted(name), _names(session, node.roles)
     if node.kind == "all":
-        session.active_roles = tuple(each for each in granted if each not in named_roles)
+        session.active_roles = tuple(role for role in granted if role not in named_roles)
     elif node.kind == "default":
-        session.active_roles = known.defaults_of(name)
+        session.active_roles = role_graph.defaults_of(name)
     else:
         for role in named_roles:
             if role not in granted:
-                raise ErrRoleNotGranted(shown(role), f"{name[0]}@{name[1]}")
+                raise ErrRoleNotGranted(role_text(role), f"{name[0]}@{name[1]}")
         session.active_roles = tuple(sorted(set(named_roles)))
     return Result()
 
@@ -447,7 +449,7 @@ def _require_known(book: Book, what: str, names: Iterable[Name]) -> None:
             raise ErrCannotUser(what, f"{name[0]}@{name[1]}")
 
 
-def _require_may_pass_on(session: SessionApi, known: Roles, roles: Iterable[Name]) -> None:
-    """Raises 1227 unless it may grant all of these."""
-    if not all(known.may_pass_on(session.account_name, role) for role in roles):
+def _require_may_pass_on(session: SessionApi, role_graph: Roles, roles: Iterable[Name]) -> None:
+    """Raises 1227 unless the account may grant all of these roles."""
+    if not all(role_graph.may_pass_on(session.account_name, role) for role in roles):
         session.rights.demand_everywhere("SUPER", "ROLE_ADMIN")

@@ -1,7 +1,7 @@
-"""CREATE, ALTER, DROP and RENAME USER, SET PASSWORD, and the rows that say who has which rights.
+"""CREATE, ALTER, DROP and RENAME USER, SET PASSWORD, and the rows of accounts and privileges.
 
-Each statement is one transaction, all of its accounts or none; it ends what was open, as a schema
-change does, and is no job. Every node has read the new rows within milliseconds.
+Each statement is one transaction, for all of its accounts or none. It commits the open transaction,
+as a schema change does, but it is not a job. Every node reads the new rows within milliseconds.
 """
 
 from collections.abc import Callable, Sequence
@@ -75,7 +75,8 @@ _NO, _YES = 1, 2
 
 
 def put(txn: Transaction, table_name: str, facts: dict[str, object]) -> None:
-    """Write a row over what may stand under its key; what is not said is NULL."""
+    """Insert a row or replace the row with the same key. Columns that are not in `facts` are
+    NULL."""
     table = planned(txn, table_name)
     row: Row = [facts.get(column.name.O) for column in table.info.cols]
     handle = key_codec.handle_of(table, row)
@@ -87,7 +88,7 @@ def put(txn: Transaction, table_name: str, facts: dict[str, object]) -> None:
 
 
 def remove(txn: Transaction, table_name: str, *key: str) -> None:
-    """Remove the row of that key, if there is one."""
+    """Remove the row with this key, if it exists."""
     table = planned(txn, table_name)
     handle = key_codec.handle_from(table, key)
     old = reader.get(txn, table, handle)
@@ -105,32 +106,34 @@ def put_account(txn: Transaction, account: Account) -> None:
         "Account_locked": _YES if account.is_locked else _NO,
     }
     facts |= {
-        column_of(each): _YES if each in account.privileges else _NO for each in (*GLOBAL, GRANT)
+        column_of(privilege): _YES if privilege in account.privileges else _NO
+        for privilege in (*GLOBAL, GRANT)
     }
     put(txn, "user", facts)
     account_attributes.put(txn, account.user, account.host, account.attributes)
-    for each in DYNAMIC - account.dynamic:
-        remove(txn, "global_grants", account.user, account.host, each)
-    for each in account.dynamic:
-        option = _YES if each in account.grantable else _NO
-        granted: dict[str, object] = {"USER": account.user, "HOST": account.host, "PRIV": each}
+    for privilege in DYNAMIC - account.dynamic:
+        remove(txn, "global_grants", account.user, account.host, privilege)
+    for privilege in account.dynamic:
+        option = _YES if privilege in account.grantable else _NO
+        granted: dict[str, object] = {"USER": account.user, "HOST": account.host, "PRIV": privilege}
         put(txn, "global_grants", granted | {"WITH_GRANT_OPTION": option})
 
 
 def put_database(txn: Transaction, row: OnDatabase) -> None:
-    """Write a row of mysql.db, or remove it where nothing is left."""
+    """Write a row of mysql.db, or remove it if no privilege remains."""
     if not row.privileges:
         remove(txn, "db", row.host, row.database, row.user)
         return
     facts: dict[str, object] = {"Host": row.host, "DB": row.database, "User": row.user}
     facts |= {
-        column_of(each): _YES if each in row.privileges else _NO for each in (*DATABASE, GRANT)
+        column_of(privilege): _YES if privilege in row.privileges else _NO
+        for privilege in (*DATABASE, GRANT)
     }
     put(txn, "db", facts)
 
 
 def put_table(txn: Transaction, row: OnTable, grantor: str) -> None:
-    """Write a row of mysql.tables_priv, or remove it where nothing is left."""
+    """Write a row of mysql.tables_priv, or remove it if no privilege remains."""
     if not row.privileges:
         remove(txn, "tables_priv", row.host, row.database, row.user, row.table)
         return
@@ -149,16 +152,16 @@ def put_table(txn: Transaction, row: OnTable, grantor: str) -> None:
     )
 
 
-def _set_of(txn: Transaction, table_name: str, column_name: str, held: frozenset[str]) -> int:
-    """A SET's value."""
-    words = {word_of(each) for each in held}
+def _set_of(txn: Transaction, table_name: str, column_name: str, privileges: frozenset[str]) -> int:
+    """The stored value of a SET of privileges."""
+    words = {word_of(privilege) for privilege in privileges}
     column = planned(txn, table_name).info.column(column_name)
     elements = () if column is None else column.type.Elems or ()
     return sum(1 << n for n, word in enumerate(elements) if word in words)
 
 
 def put_column(txn: Transaction, row: OnColumn) -> None:
-    """Write a row of mysql.columns_priv, or remove it where nothing is left."""
+    """Write a row of mysql.columns_priv, or remove it if no privilege remains."""
     if not row.privileges:
         remove(txn, "columns_priv", row.host, row.database, row.user, row.table, row.column)
         return
@@ -186,7 +189,7 @@ def put_edge(txn: Transaction, edge: Edge) -> None:
 
 
 def remove_edge(txn: Transaction, role: Name, account: Name) -> None:
-    """The account has not got the role any more, by default neither."""
+    """Revoke a role from an account, also as a default role."""
     remove(txn, "role_edges", role[1], role[0], account[1], account[0])
     remove(txn, "default_roles", account[1], account[0], role[1], role[0])
 
@@ -202,38 +205,39 @@ def put_default(txn: Transaction, account: Name, role: Name) -> None:
     put(txn, "default_roles", facts)
 
 
-def move(txn: Transaction, book: Book, name: Name, wanted: Name | None) -> None:
-    """What was granted to one account goes to another, or to nobody; so does the account as a
-    role."""
+def move(txn: Transaction, book: Book, name: Name, new_name: Name | None) -> None:
+    """Move all grants of an account to another name, or delete them if `new_name` is None.
+
+    This includes grants of the account as a role."""
     nothing: frozenset[str] = frozenset()
     account_attributes.put(txn, *name, account_attributes.PLAIN)
-    password_history.move(txn, *name, wanted)
-    if wanted is not None:
-        login_failures.put(txn, *wanted, login_failures.get(txn, *name))
+    password_history.move(txn, *name, new_name)
+    if new_name is not None:
+        login_failures.put(txn, *new_name, login_failures.get(txn, *name))
     login_failures.put(txn, *name, login_failures.NONE)
     for on in book.databases:
         if on[:2] == name:
             put_database(txn, on._replace(privileges=nothing))
-            if wanted is not None:
-                put_database(txn, on._replace(user=wanted[0], host=wanted[1]))
+            if new_name is not None:
+                put_database(txn, on._replace(user=new_name[0], host=new_name[1]))
     for row in book.tables:
         if row[:2] == name:
             put_table(txn, row._replace(privileges=nothing), "")
-            if wanted is not None:
-                put_table(txn, row._replace(user=wanted[0], host=wanted[1]), "")
+            if new_name is not None:
+                put_table(txn, row._replace(user=new_name[0], host=new_name[1]), "")
     for column in book.columns:
         if column[:2] == name:
             put_column(txn, column._replace(privileges=nothing))
-            if wanted is not None:
-                put_column(txn, column._replace(user=wanted[0], host=wanted[1]))
-    _move_roles(txn, book, name, wanted)
+            if new_name is not None:
+                put_column(txn, column._replace(user=new_name[0], host=new_name[1]))
+    _move_roles(txn, book, name, new_name)
 
 
-def _move_roles(txn: Transaction, book: Book, name: Name, wanted: Name | None) -> None:
-    def after(each: Name) -> Name | None:
-        return wanted if each == name else each
+def _move_roles(txn: Transaction, book: Book, name: Name, new_name: Name | None) -> None:
+    def after(old_name: Name) -> Name | None:
+        return new_name if old_name == name else old_name
 
-    defaults = [each for each in book.roles.defaults if name in each]
+    defaults = [pair for pair in book.roles.defaults if name in pair]
     for edge in book.roles.edges:
         if name in (edge.role, edge.to):
             remove_edge(txn, edge.role, edge.to)
@@ -245,19 +249,19 @@ def _move_roles(txn: Transaction, book: Book, name: Name, wanted: Name | None) -
         new_account, new_role = after(account), after(role)
         if new_account is not None and new_role is not None:
             put_default(txn, new_account, new_role)
-    for each in book.accounts:
-        if each[:2] == name:
-            for privilege in each.dynamic:
+    for moved in book.accounts:
+        if moved[:2] == name:
+            for privilege in moved.dynamic:
                 remove(txn, "global_grants", name[0], name[1], privilege)
 
 
-# -- who is meant ----------------------------------------------------------------------------------
+# -- names and transactions ------------------------------------------------------------------------
 
 
 def change(
     session: SessionApi, work: Callable[[Transaction, Book], None], writes: bool = True
 ) -> None:
-    """Change accounts in one transaction and notify all nodes. `writes`: refused in a read-only
+    """Change accounts in one transaction and notify all nodes. `writes`: refused in read-only
     mode."""
     session.commit()
     services = session.services
@@ -278,14 +282,14 @@ def change(
 
 
 def named(session: SessionApi, who: Who) -> Name:
-    """User and host. Raises 1470."""
+    """User and host of a name in a statement. Raises 1470."""
     if who is None:
         return session.account_name
     check_lengths(*who)
     return who[0], who[1].lower()
 
 
-def shown(name: Name) -> str:
+def account_text(name: Name) -> str:
     """'user'@'host'."""
     return f"'{name[0]}'@'{name[1]}'"
 
@@ -293,19 +297,19 @@ def shown(name: Name) -> str:
 # -- statements ------------------------------------------------------------------------------------
 
 
-def _secret(session: SessionApi, said: Identified, before: Account | None) -> tuple[str, str]:
-    """(plugin, what is stored). Raises 1524, 1827."""
+def _secret(session: SessionApi, identified: Identified, before: Account | None) -> tuple[str, str]:
+    """(plugin, stored form of the password). Raises 1524, 1827."""
     usual = session.variable("default_authentication_plugin")
-    plugin = said.plugin or (before.plugin if before is not None else usual)
+    plugin = identified.plugin or (before.plugin if before is not None else usual)
     if plugin not in passwords.PLUGINS:
         raise ErrPluginIsNotLoaded(plugin)
-    if said.stored is not None:
-        if not passwords.is_stored(plugin, said.stored):
+    if identified.stored is not None:
+        if not passwords.is_stored(plugin, identified.stored):
             raise ErrPasswordFormat()
-        return plugin, said.stored
-    if said.password is not None:
-        return plugin, passwords.stored(plugin, said.password)
-    if before is not None and said.plugin is None:
+        return plugin, identified.stored
+    if identified.password is not None:
+        return plugin, passwords.stored(plugin, identified.password)
+    if before is not None and identified.plugin is None:
         return plugin, before.stored
     return plugin, ""
 
@@ -317,12 +321,13 @@ def _put_with_password(
     password: str | None,
     expired: bool = False,
 ) -> None:
-    """Write an account that has been given a password now; None: only what is stored of it is
-    known. Raises 1819, 3638."""
+    """Write an account that gets a new password. `password` None: only its stored form is known.
+
+    Raises 1819, 3638."""
     if password is not None:
         names = (session.user, session.account_name[0])
         password_policy.demand(partial(variables.get_global, txn), names, password)
-    if before_0_4(txn):  # one of them may set the next password, and would note nothing
+    if before_0_4(txn):  # such a member would not record the passwords that it sets
         put_account(txn, account)
         return
     name, wall_ns = account[:2], session.services.clock.wall_ns()
@@ -334,14 +339,14 @@ def _put_with_password(
             ):
                 raise ErrExistsInHistoryPassword(*name)
         password_history.add(txn, *name, account.stored, rule, wall_ns)
-    noted = evolve(account.attributes, expired=expired, changed_s=wall_ns // 10**9)
-    put_account(txn, account._replace(attributes=noted))
+    attributes = evolve(account.attributes, expired=expired, changed_s=wall_ns // 10**9)
+    put_account(txn, account._replace(attributes=attributes))
 
 
 def _with_options(txn: Transaction, account: Account, options: AccountOptions) -> Account:
-    """The account as the options want it. Raises 8249, 3016, 8200."""
+    """The account with these options. Raises 8249, 3016, 8200."""
     before = account.attributes
-    said: dict[str, str | int | bool | None] = {
+    changes: dict[str, str | int | bool | None] = {
         "lifetime_days": _chosen(options.expire, before.lifetime_days),
         "history": _chosen(options.history, before.history),
         "reuse_days": _chosen(options.reuse_days, before.reuse_days),
@@ -349,27 +354,27 @@ def _with_options(txn: Transaction, account: Account, options: AccountOptions) -
     if options.expire is not None and not account.user:
         raise ErrPasswordExpireAnonymousUser()
     if options.expire == AT_ONCE:
-        said |= {"expired": True, "lifetime_days": before.lifetime_days}
-    for each in ("failed_attempts", "lock_days"):
-        wanted = getattr(options, each)
-        said[each] = getattr(before, each) if wanted is None else wanted
+        changes |= {"expired": True, "lifetime_days": before.lifetime_days}
+    for field in ("failed_attempts", "lock_days"):
+        requested = getattr(options, field)
+        changes[field] = getattr(before, field) if requested is None else requested
     if options.require is not None:
-        said["require"] = "" if options.require == "NONE" else options.require
+        changes["require"] = "" if options.require == "NONE" else options.require
     group = None
     if options.group is not None:
         group = placement.find_group(txn, options.group)
         if group is None:
             raise ErrResourceGroupNotExists(options.group)
         is_default = group.name.L == placement.DEFAULT_GROUP
-        said["resource_group"] = "" if is_default else group.name.O
-    after = evolve(before, **said)
-    older = [each.title for each in before_0_4(txn)] if after != before or group else []
+        changes["resource_group"] = "" if is_default else group.name.O
+    after = evolve(before, **changes)
+    older = [member.title for member in before_0_4(txn)] if after != before or group else []
     if older:
         what = "RESOURCE GROUP" if group else "this option"
         serve = f"{what} of an account while {', '.join(older)} of an older release serves"
         raise ErrUnsupportedDDLOperation(serve)
     if group is not None and after.resource_group:
-        placement.put_group(txn, group)  # who drops it now conflicts with this
+        placement.put_group(txn, group)  # a concurrent DROP of the group conflicts with this write
     locked = account.is_locked if options.locked is None else options.locked
     unlocks = options.locked is False
     if unlocks or options.failed_attempts is not None or options.lock_days is not None:
@@ -377,10 +382,10 @@ def _with_options(txn: Transaction, account: Account, options: AccountOptions) -
     return account._replace(attributes=after, is_locked=locked)
 
 
-def _chosen(wanted: int | None, before: int | None) -> int | None:
-    if wanted is None:
+def _chosen(requested: int | None, before: int | None) -> int | None:
+    if requested is None:
         return before
-    return None if wanted == BY_VARIABLE else wanted
+    return None if requested == BY_VARIABLE else requested
 
 
 def create_user(session: SessionApi, node: CreateUser, text: str) -> Result:
@@ -389,22 +394,22 @@ def create_user(session: SessionApi, node: CreateUser, text: str) -> Result:
 
     def work(txn: Transaction, book: Book) -> None:
         notes.clear()
-        taken = []
-        for said in node.users:
-            user, host = named(session, said.who)
+        existing = []
+        for identified in node.users:
+            user, host = named(session, identified.who)
             if book.account(user, host) is not None:
-                taken.append((user, host))
+                existing.append((user, host))
                 continue
-            plugin, stored = _secret(session, said, None)
-            made = Account(user, host, plugin, stored, frozenset())
-            made = _with_options(txn, made, node.options)
-            password = said.password or "" if said.stored is None else None
-            _put_with_password(session, txn, made, password, node.options.expire == AT_ONCE)
-        if taken and not node.if_not_exists:
-            raise ErrCannotUser("CREATE USER", ",".join(map(shown, taken)))
+            plugin, stored = _secret(session, identified, None)
+            account = Account(user, host, plugin, stored, frozenset())
+            account = _with_options(txn, account, node.options)
+            password = identified.password or "" if identified.stored is None else None
+            _put_with_password(session, txn, account, password, node.options.expire == AT_ONCE)
+        if existing and not node.if_not_exists:
+            raise ErrCannotUser("CREATE USER", ",".join(map(account_text, existing)))
         notes.extend(
-            Note("Note", ErrUserAlreadyExists.code, f"User {shown(each)} already exists.")
-            for each in taken
+            Note("Note", ErrUserAlreadyExists.code, f"User {account_text(name)} already exists.")
+            for name in existing
         )
 
     change(session, work)
@@ -418,49 +423,51 @@ def alter_user(session: SessionApi, node: AlterUser, text: str) -> Result:
     def work(txn: Transaction, book: Book) -> None:
         notes.clear()
         missing = []
-        for said in node.users:
-            name = named(session, said.who)
-            found = book.account(*name)
-            if found is None:
+        for identified in node.users:
+            name = named(session, identified.who)
+            account = book.account(*name)
+            if account is None:
                 missing.append(name)
                 continue
-            plugin, stored = _secret(session, said, found)
-            found = _with_options(txn, found, node.options)
-            found = found._replace(plugin=plugin, stored=stored)
-            if _has_password(said):
+            plugin, stored = _secret(session, identified, account)
+            account = _with_options(txn, account, node.options)
+            account = account._replace(plugin=plugin, stored=stored)
+            if _has_password(identified):
                 expired = node.options.expire == AT_ONCE
-                _put_with_password(session, txn, found, said.password, expired)
+                _put_with_password(session, txn, account, identified.password, expired)
             else:
-                put_account(txn, found)
+                put_account(txn, account)
         _missing(notes, "ALTER USER", missing, node.if_exists)
 
     change(session, work)
-    for said in node.users:
-        is_own = named(session, said.who) == session.account_name
-        if is_own and _has_password(said) and node.options.expire != AT_ONCE:
+    for changed_user in node.users:
+        is_own = named(session, changed_user.who) == session.account_name
+        if is_own and _has_password(changed_user) and node.options.expire != AT_ONCE:
             session.must_change_password = False
     return Result(warnings=notes)
 
 
-def _has_password(said: Identified) -> bool:
-    return said.password is not None or said.stored is not None
+def _has_password(identified: Identified) -> bool:
+    return identified.password is not None or identified.stored is not None
 
 
 def ends_expiry(session: SessionApi, node: Statement) -> bool:
-    """Whether who has to change the password may run it: what changes that, and SET of what is the
-    session's own, which clients send when they connect."""
+    """Whether a session whose password has expired may run the statement.
+
+    Statements that change its password are allowed, and SET of session variables, which clients
+    send when they connect."""
     if isinstance(node, AlterUser):
-        own = [named(session, each.who) == session.account_name for each in node.users]
+        own = [named(session, identified.who) == session.account_name for identified in node.users]
         return own == [True] and _has_password(node.users[0])
     if isinstance(node, SetPassword):
         return named(session, node.who) == session.account_name
     if not isinstance(node, SetStatement):
         return False
-    return all(each.scope != "global" for each in node.assignments)
+    return all(assignment.scope != "global" for assignment in node.assignments)
 
 
 def drop_user(session: SessionApi, node: DropUser, text: str) -> Result:
-    """DROP USER [IF EXISTS]: the account and all that it was granted. Raises 1396."""
+    """DROP USER [IF EXISTS]: removes the account and its grants. Raises 1396."""
     notes: list[Note] = []
 
     def work(txn: Transaction, book: Book) -> None:
@@ -476,17 +483,19 @@ def drop_user(session: SessionApi, node: DropUser, text: str) -> Result:
 
 
 def rename_user(session: SessionApi, node: RenameUser, text: str) -> Result:
-    """RENAME USER a TO b: with all that it was granted. Raises 1396."""
+    """RENAME USER a TO b, with all grants. Raises 1396."""
 
     def work(txn: Transaction, book: Book) -> None:
         for old, new in node.pairs:
-            name, wanted = named(session, old), named(session, new)
-            found = book.account(*name)
-            if found is None or book.account(*wanted) is not None:
-                raise ErrCannotUser("RENAME USER", f"{shown(name)} TO {shown(wanted)}")
+            name, new_name = named(session, old), named(session, new)
+            account = book.account(*name)
+            if account is None or book.account(*new_name) is not None:
+                raise ErrCannotUser(
+                    "RENAME USER", f"{account_text(name)} TO {account_text(new_name)}"
+                )
             remove(txn, "user", name[1], name[0])
-            put_account(txn, found._replace(user=wanted[0], host=wanted[1]))
-            move(txn, book, name, wanted)
+            put_account(txn, account._replace(user=new_name[0], host=new_name[1]))
+            move(txn, book, name, new_name)
 
     change(session, work)
     return Result()
@@ -494,9 +503,10 @@ def rename_user(session: SessionApi, node: RenameUser, text: str) -> Result:
 
 def _missing(notes: list[Note], what: str, names: Sequence[Name], forgiven: bool) -> None:
     if names and not forgiven:
-        raise ErrCannotUser(what, ",".join(map(shown, names)))
+        raise ErrCannotUser(what, ",".join(map(account_text, names)))
     notes.extend(
-        Note("Note", ErrBadUser.code, f"User {shown(each)} does not exist.") for each in names
+        Note("Note", ErrBadUser.code, f"User {account_text(name)} does not exist.")
+        for name in names
     )
 
 
@@ -505,11 +515,11 @@ def set_password(session: SessionApi, node: SetPassword, text: str) -> Result:
     name = named(session, node.who)
 
     def work(txn: Transaction, book: Book) -> None:
-        found = book.account(*name)
-        if found is None:
+        account = book.account(*name)
+        if account is None:
             raise ErrPasswordNoMatch()
-        stored = passwords.stored(found.plugin, node.password)
-        _put_with_password(session, txn, found._replace(stored=stored), node.password)
+        stored = passwords.stored(account.plugin, node.password)
+        _put_with_password(session, txn, account._replace(stored=stored), node.password)
 
     change(session, work)
     if name == session.account_name:
@@ -517,11 +527,11 @@ def set_password(session: SessionApi, node: SetPassword, text: str) -> Result:
     return Result()
 
 
-_TOLD_CHARS = 70  # of a name that is too long
+_SHOWN_CHARS = 70  # printed characters of a name that is too long
 
 
 def check_lengths(user: str, host: str) -> None:
-    """Raises 1470."""
+    """Raises 1470 for a name that is too long."""
     for text, what, most in ((user, "user name", USER_CHARS), (host, "host name", HOST_CHARS)):
         if len(text) > most:
-            raise ErrWrongStringLength(text[:_TOLD_CHARS], what, most)
+            raise ErrWrongStringLength(text[:_SHOWN_CHARS], what, most)

@@ -1,1 +1,1 @@
-"""Statements that act on what is there beside the session: ADMIN, ANALYZE, CHECK TABLE."""
+"""Statements of administration: ADMIN, ANALYZE, CHECK TABLE."""

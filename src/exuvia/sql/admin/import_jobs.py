@@ -1,7 +1,7 @@
 """SHOW IMPORT JOBS, SHOW IMPORT JOB n, CANCEL IMPORT JOB n: imports with TiDB's columns.
 
-An import is a job of the queue, so ADMIN SHOW DDL JOBS, PAUSE, RESUME and CANCEL have it too. Who
-has not SUPER sees and cancels own ones.
+An import is a job of the queue, so ADMIN SHOW DDL JOBS, PAUSE, RESUME and CANCEL apply to it, too.
+Accounts without SUPER see and cancel only their own imports.
 
     Phase     importing, validating (CHECKs, and indexes against rows), adding-index
     Status    pending, running, finished, failed, cancelled
@@ -37,7 +37,7 @@ _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 def show_import_jobs(context: Context, node: ShowImportJobs) -> Result:
-    """SHOW IMPORT JOBS: the oldest first. Raises 8170."""
+    """SHOW IMPORT JOBS, the oldest first. Raises 8170."""
     if node.id is not None:
         return Result(COLUMNS, [row_of(_named(context, node.id), context.zone)])
     rows = [row_of(job, context.zone) for job in _every(context.txn) if _is_shown(context, job)]
@@ -45,7 +45,7 @@ def show_import_jobs(context: Context, node: ShowImportJobs) -> Result:
 
 
 def cancel(session: SessionApi, node: CancelImportJob, text: str) -> Result:
-    """CANCEL IMPORT JOB. Raises 8170, 8171 where it has ended or is past its last step."""
+    """CANCEL IMPORT JOB. Raises 8170; 8171 if it has ended or is past its last step."""
     session.commit()
     job = session.look(lambda context: _named(context, node.id))
     services = session.services
@@ -77,7 +77,7 @@ def _is_shown(context: Context, job: Job) -> bool:
 
 
 def row_of(job: Job, zone: tzinfo | None) -> Row:
-    """The job as SHOW IMPORT JOBS prints it."""
+    """A row of SHOW IMPORT JOBS."""
     source, error = source_of(job), job.error() if job.in_history else None
     paths = [file.path for file in source.files]
     more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
@@ -89,8 +89,8 @@ def row_of(job: Job, zone: tzinfo | None) -> Row:
             packed_time(job.binlog.FinishedTS) if job.in_history else None,
         )
     ]
-    begun = job.begun and not job.in_history
-    word = job.exuvia_note.partition(",")[0] if begun else ""
+    is_running = job.begun and not job.in_history
+    word = job.exuvia_note.partition(",")[0] if is_running else ""
     return [
         job.id,
         ", ".join(paths[:3]) + more,
@@ -115,8 +115,8 @@ def _status(job: Job, error: Refused | None) -> str:
 
 
 def _size(size: int) -> str:
-    """As TiDB has it: 4 digits."""
-    found, unit = float(size), 0
-    while found >= 1000 and unit < len(_UNITS) - 1:
-        found, unit = found / 1000, unit + 1
-    return f"{found:.4g}{_UNITS[unit]}"
+    """A size as TiDB prints it, with 4 digits."""
+    number, unit = float(size), 0
+    while number >= 1000 and unit < len(_UNITS) - 1:
+        number, unit = number / 1000, unit + 1
+    return f"{number:.4g}{_UNITS[unit]}"

@@ -1,16 +1,20 @@
-"""ADMIN statements about schema changes: what runs and ran, and what an operator does to it.
+"""ADMIN statements about schema changes: show jobs and control them.
 
     ADMIN SHOW DDL JOBS [n] [WHERE ...]             a row a job, one more for each of its sub-jobs
-    ADMIN SHOW DDL JOB QUERIES ids | LIMIT m ...    the statements that asked for them
+    ADMIN SHOW DDL JOB QUERIES ids | LIMIT m ...    the statements of the jobs
     ADMIN CANCEL | PAUSE | RESUME DDL JOBS ids      JOB_ID, RESULT: "successful" or "error: ..."
-    ADMIN CREATE | COMPLETE | CANCEL DDL GROUP g    likewise, a row for each of its jobs
+    ADMIN CREATE | COMPLETE | CANCEL DDL GROUP g    the same, a row for each of its jobs
     ADMIN ALTER DDL JOBS id THREAD = n, ...         no rows; 1105 for what cannot be set
-    ADMIN SHOW | SET | UNSET BDR ROLE               what may be asked for at all: ddl/actions/bdr.py
+    ADMIN SHOW | SET | UNSET BDR ROLE               which changes are accepted: ddl/actions/bdr.py
     ADMIN SHOW DDL NOTIFIER                         a row for each handler of finished changes
-    ADMIN SKIP DDL EVENT job [PART n] FOR HANDLER id    it passes over the event that it refuses
+    ADMIN SKIP DDL EVENT job [PART n] FOR HANDLER id    the handler skips the event that it refuses
 
-Columns of a handler: LAG, events it has not seen; WAITS_FOR, the event it refuses, as job or
-job/part, with ATTEMPTS and LAST_ERROR; SKIPPED, the newest events it passed over, by whom.
+Columns of a handler:
+
+    LAG                     number of events that it has not handled
+    WAITS_FOR               the event that it refuses, as job or job/part
+    ATTEMPTS, LAST_ERROR    of that event
+    SKIPPED                 the newest skipped events, and the users who skipped them
 """
 
 from collections.abc import Iterable
@@ -55,7 +59,7 @@ _OPTIONS = {
 }
 
 
-# -- looking ---------------------------------------------------------------------------------------
+# -- show ------------------------------------------------------------------------------------------
 
 
 def rows_of(jobs: Iterable[Job]) -> list[Row]:
@@ -64,35 +68,35 @@ def rows_of(jobs: Iterable[Job]) -> list[Row]:
 
 
 def show_ddl_jobs(context: Context, node: AdminShowDdlJobs) -> Result:
-    """ADMIN SHOW DDL JOBS [n] [WHERE ...]: unfinished ones by id, then the newest n of history, as
-    many as `exuvia_history_shown` says if the statement does not."""
+    """ADMIN SHOW DDL JOBS [n] [WHERE ...]: unfinished jobs by id, then the newest n of history.
+
+    The default of n is `exuvia_history_shown`."""
     count = node.limit
     if count is None:
         count = int(context.session.variable("exuvia_history_shown"))
     services = context.session.services
     unfinished = admin.unfinished(context.txn, services.owner, services.clock.monotonic())
-    known = [*unfinished, *queue.history(context.txn, count)]
-    return listing(context, columns_of(_JOBS), rows_of(known), None, node.where)
+    jobs = [*unfinished, *queue.history(context.txn, count)]
+    return listing(context, columns_of(_JOBS), rows_of(jobs), None, node.where)
 
 
 def show_ddl_job_queries(context: Context, node: AdminShowDdlJobQueries) -> Result:
     """ADMIN SHOW DDL JOB QUERIES ids | LIMIT m OFFSET n."""
     txn = context.txn
     if node.limit is None:
-        found = [queue.get(txn, each) or queue.finished(txn, each) for each in node.ids]
-        return Result(columns_of("QUERY:1024"), [[job.query] for job in found if job is not None])
+        jobs = [queue.get(txn, job_id) or queue.finished(txn, job_id) for job_id in node.ids]
+        return Result(columns_of("QUERY:1024"), [[job.query] for job in jobs if job is not None])
     offset, count = node.limit
     every: list[Job] = [*reversed(queue.unfinished(txn)), *queue.history(txn, offset + count)]
     rows = [[str(job.id), job.query] for job in every[offset : offset + count]]
     return Result(columns_of("JOB_ID QUERY:1024"), rows)
 
 
-# -- acting ----------------------------------------------------------------------------------------
+# -- control ---------------------------------------------------------------------------------------
 
 
 def command(session: SessionApi, node: AdminJobs, text: str) -> Result:
-    """ADMIN CANCEL | PAUSE | RESUME | HOLD | COMPLETE DDL JOBS. What is open is committed, as for
-    a change."""
+    """ADMIN CANCEL | PAUSE | RESUME | HOLD | COMPLETE DDL JOBS. Commits the open transaction."""
     session.commit()
     services = session.services
     guard = services.member.guard
@@ -112,7 +116,7 @@ def group(session: SessionApi, node: AdminGroup, text: str) -> Result:
             groups.create(txn, node.name, by)
             return []
         if node.kind == "complete":
-            return [(each, None) for each in groups.ask_to_complete(txn, node.name)]
+            return [(job_id, None) for job_id in groups.ask_to_complete(txn, node.name)]
         return admin.command(txn, "cancel", groups.remove(txn, node.name) or (0,))
 
     try:
@@ -124,26 +128,27 @@ def group(session: SessionApi, node: AdminGroup, text: str) -> Result:
 
 
 def wait(session: SessionApi, node: AdminWaitJobs, text: str) -> Result:
-    """ADMIN WAIT DDL JOBS: how each has ended, or where it stands when time is up. A kill ends the
-    wait, and no job."""
+    """ADMIN WAIT DDL JOBS: the result of each job, or its state when the time is up.
+
+    A KILL ends the wait, not the jobs."""
     session.commit()
     services = session.services
     until = None if node.timeout is None else services.clock.monotonic() + node.timeout
     rows: list[Row] = []
     for job_id in node.ids:
         with services.store.read() as txn:
-            known = queue.get(txn, job_id) or queue.finished(txn, job_id)
-        if known is None:
+            before = queue.get(txn, job_id) or queue.finished(txn, job_id)
+        if before is None:
             rows.append([str(job_id), None, _result(ErrDDLJobNotFound(job_id))])
             continue
-        left = None if until is None else max(0.0, until - services.clock.monotonic())
+        remaining_s = None if until is None else max(0.0, until - services.clock.monotonic())
         try:
-            job = services.submitter.wait(job_id, left, session.check_interrupt)
+            job = services.submitter.wait(job_id, remaining_s, session.check_interrupt)
         except Unavailable:  # time is up
             with services.store.read() as txn:
-                job = queue.get(txn, job_id) or queue.finished(txn, job_id) or known
-        told = _result(job.error()) if job.in_history else job.row()[-2]
-        rows.append([str(job_id), job.row()[-3], told])
+                job = queue.get(txn, job_id) or queue.finished(txn, job_id) or before
+        text_of_job = _result(job.error()) if job.in_history else job.row()[-2]
+        rows.append([str(job_id), job.row()[-3], text_of_job])
     return Result(columns_of("JOB_ID STATE RESULT:1024"), rows)
 
 
@@ -188,7 +193,7 @@ def bdr_role(session: SessionApi, node: AdminBdrRole, text: str) -> Result:
 
 
 def _number(name: str, value: Value) -> int:
-    """A whole number; a speed may be written as '10MiB'."""
+    """The value of an option. A speed may be written as '10MiB'."""
     if isinstance(value, int):
         return value
     text = value.decode() if isinstance(value, bytes) else str(value)
@@ -200,8 +205,8 @@ def _number(name: str, value: Value) -> int:
     return int(float(digits) * factor)
 
 
-def _wrong(said: str) -> Refused:
-    return ErrUnknown(said)
+def _wrong(message: str) -> Refused:
+    return ErrUnknown(message)
 
 
 # -- handlers of finished changes ------------------------------------------------------------------
@@ -212,8 +217,8 @@ SHOWN_SKIPPED = 5
 
 
 def show_ddl_notifier(context: Context, node: AdminShowDdlNotifier) -> Result:
-    """One row a handler, by id."""
-    held = owner.owner_of(context.txn, "stats")
+    """ADMIN SHOW DDL NOTIFIER: one row a handler, by id."""
+    stats_owner = owner.owner_of(context.txn, "stats")
     refused = troubles(context.txn)
     flags = [event.flag for event in notifier.pending(context.txn)]
     rows: list[Row] = []
@@ -228,15 +233,18 @@ def show_ddl_notifier(context: Context, node: AdminShowDdlNotifier) -> Result:
                 "" if trouble is None else trouble.event,
                 0 if trouble is None else trouble.attempts,
                 "" if trouble is None else trouble.error,
-                "" if held is None else held.member,
-                ", ".join(f"{each.trouble.event} by {each.by}" for each in passed_over),
+                "" if stats_owner is None else stats_owner.member,
+                ", ".join(
+                    f"{skip_record.trouble.event} by {skip_record.by}"
+                    for skip_record in passed_over
+                ),
             ]
         )
     return Result(columns_of(_COLUMNS), rows)
 
 
 def skip_event(session: SessionApi, node: AdminSkipEvent, text: str) -> Result:
-    """ADMIN SKIP DDL EVENT. What is open is committed. Raises 1105."""
+    """ADMIN SKIP DDL EVENT. Commits the open transaction. Raises 1105."""
 
     def work(context: Context) -> Result:
         part = notifier.WHOLE_JOB if node.part is None else node.part

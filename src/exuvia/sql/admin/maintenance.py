@@ -1,21 +1,21 @@
-"""ADMIN SHOW DDL and NEXT_ROW_ID, and statements that check, count or mend tables and indexes.
+"""ADMIN SHOW DDL and NEXT_ROW_ID, and statements that check, count or repair tables and indexes.
 
     ADMIN CHECK TABLE | INDEX, CHECK TABLE      8223, 1452; EXTENDED: each value against its type
     ADMIN INSPECT TABLE                         in the background: ddl/inspection.py
     ADMIN CANCEL INSPECT JOBS ids
     ADMIN CHECKSUM TABLE                        TiDB 8.5's columns
-    ADMIN RECOVER INDEX, ADMIN CLEANUP INDEX    entries that lack are put, others go
+    ADMIN RECOVER INDEX, ADMIN CLEANUP INDEX    add missing entries, remove wrong ones
     ADMIN CLEANUP TABLE LOCK, ALTER .. COMPACT  nothing to do: there are no locks, no replicas
     ADMIN REPAIR TABLE                          8215
     OPTIMIZE, REPAIR, SPLIT TABLE               nothing to do: a table is one run of keys
-    DO                                          expressions evaluated, their values forgotten
+    DO                                          evaluates expressions without a result
 
-Checks and repairs run on the pipeline's kernels in this process, each in snapshots of its own,
-beside writers; a KILL ends them between two waves.
+Checks and repairs use the pipeline's kernels in this process, each in snapshots of its own. Writers
+continue meanwhile. A KILL ends a check between two waves.
 
-8223   an index is not its table
-1452   a row of a child has no parent: counted and listed as ADD FOREIGN KEY does it. It may have
-       come with foreign_key_checks=OFF, so this is no fault of the store.
+8223   an index differs from its table
+1452   a row of a child has no parent: counted and listed as by ADD FOREIGN KEY. The row may have
+       been written with foreign_key_checks=OFF, so this is not a fault of the store.
 """
 
 from collections.abc import Generator, Sequence
@@ -76,8 +76,8 @@ def show_ddl(context: Context, node: AdminShowDdl) -> Result:
     """ADMIN SHOW DDL."""
     txn = context.txn
     jobs = queue.unfinished(txn)
-    held = owner.owner_of(txn, "ddl")
-    info = None if held is None else member.find(txn, held.member)
+    ddl_owner = owner.owner_of(txn, "ddl")
+    info = None if ddl_owner is None else member.find(txn, ddl_owner.member)
     running = [job for job in jobs if job.begun]
     oldest = [
         next((job for job in running if is_reorg(job) == kind), None) for kind in (False, True)
@@ -85,7 +85,7 @@ def show_ddl(context: Context, node: AdminShowDdl) -> Result:
     texts = "\n".join(job.describe() for job in oldest if job is not None)
     row: Row = [
         meta.version(txn),
-        "" if held is None else held.member,
+        "" if ddl_owner is None else ddl_owner.member,
         "" if info is None else info.address,
         texts,
         context.session.services.member.id,
@@ -124,16 +124,15 @@ _SLOW = (
 
 
 def show_slow(context: Context, node: AdminShowSlow) -> Result:
-    """ADMIN SHOW SLOW: of this node, the latest or the slowest. None is internal: what a node asks
-    for itself is no statement."""
-    found, silent = context.session.services.slow.here()
+    """ADMIN SHOW SLOW for this node, the latest or the slowest. INTERNAL is always empty."""
+    listed, silent = context.session.services.slow.here()
     for reason in silent:
         context.note(ErrUnknown.code, reason)
-    each = [slow for _, slow in found] if node.kind != "internal" else []
+    slow_statements = [slow for _, slow in listed] if node.kind != "internal" else []
     by_time = node.kind == "recent"
-    each.sort(key=lambda slow: slow.ended_ns if by_time else slow.took_s, reverse=True)
+    slow_statements.sort(key=lambda slow: slow.ended_ns if by_time else slow.took_s, reverse=True)
     rows: list[Row] = []
-    for slow in each[: node.count]:
+    for slow in slow_statements[: node.count]:
         began = packed_moment(slow.ended_ns - int(slow.took_s * 1e9))
         line: Row = [
             slow.query,
@@ -151,8 +150,8 @@ def show_slow(context: Context, node: AdminShowSlow) -> Result:
 def check_table(session: SessionApi, node: AdminCheckTable, text: str) -> Result:
     """ADMIN CHECK TABLE: compares the public indexes and foreign keys of each table with its rows.
 
-    EXTENDED reads all columns and checks that each value belongs to its column's type. Raises 8223,
-    1452, 1146."""
+    EXTENDED reads all columns and checks that each value fits its column's type. Raises 8223, 1452,
+    1146."""
     for name in node.tables:
         table = existing_table(session, name, "admin check table")
         check_whole_table(session.services.store, table, _is_fast(session))
@@ -162,7 +161,7 @@ def check_table(session: SessionApi, node: AdminCheckTable, text: str) -> Result
 
 
 def check_whole_table(store: Store, table: Table, fast: bool = True) -> int:
-    """How many indexes and foreign keys were looked at. Raises 8223, 1452."""
+    """Compare indexes and foreign keys with the rows. Returns their number. Raises 8223, 1452."""
     checked = 0
     for index in table.info.indexes:
         if index.state == SchemaState.PUBLIC and not index.exuvia_clustered:
@@ -191,10 +190,12 @@ def check_index_statement(session: SessionApi, node: AdminCheckIndex, text: str)
 def _entries_in(
     session: SessionApi, table: Table, index: IndexInfo, ranges: Sequence[tuple[int, int]]
 ) -> Result:
-    """Entries whose row has a handle of one of the ranges (ends not included), in the order of the
-    index: values of its columns, and the handle. Raises 1235 for handles that are no numbers."""
+    """The index entries whose rows have a handle in one of the half-open ranges.
+
+    In the order of the index: the values of its columns, and the handle. Raises 1235 for handles
+    that are not integers."""
     if table.info.is_common_handle or index.exuvia_clustered:
-        raise ErrNotSupportedYet("ADMIN CHECK INDEX with ranges where a handle is no number")
+        raise ErrNotSupportedYet("ADMIN CHECK INDEX with ranges for a non-integer handle")
     positions = table.form(index).positions
     columns = [
         OutputColumn(table.info.cols[at].name.O, table.info.cols[at].type) for at in positions
@@ -211,28 +212,29 @@ def _entries_in(
                 handle = keys.read_i64(inner)
                 if any(least <= handle < most for least, most in ranges):
                     row = reader.get(txn, of_row, inner)
-                    held = values or [None] * len(positions)
-                    shown = held if row is None else [row[at] for at in positions]
-                    rows.append([*shown, handle])
+                    entry_values = values or [None] * len(positions)
+                    current = entry_values if row is None else [row[at] for at in positions]
+                    rows.append([*current, handle])
     return Result([*columns, OutputColumn("extra_handle", BIGINT)], rows)
 
 
-def existing_table(session: SessionApi, name: TableName, asked: str = "") -> Table:
-    """A table in a snapshot of now; what was open is committed. `asked`: what a temporary table is
-    not asked. Raises 1046, 1049, 1146, 8006."""
+def existing_table(session: SessionApi, name: TableName, statement_name: str = "") -> Table:
+    """The table in a new snapshot. Commits the open transaction.
+
+    `statement_name`: a statement that refuses temporary tables. Raises 1046, 1049, 1146, 8006."""
     session.commit()
     database = name.db or session.database
     if not database:
         raise ErrNoDB()
     with session.services.store.read() as txn:
-        found = session.services.schemas.table(txn, database, name.name)
-    if asked and found.info.is_temporary:
-        raise ErrOptOnTemporaryTable(asked)
-    return found
+        table = session.services.schemas.table(txn, database, name.name)
+    if statement_name and table.info.is_temporary:
+        raise ErrOptOnTemporaryTable(statement_name)
+    return table
 
 
 def _check_key(store: Store, table: Table, key: FkInfo) -> None:
-    """Raises 1452. A key that is gone by now promises nothing."""
+    """Raises 1452, unless the foreign key was dropped in the meantime."""
     error = _broken(store, table, TableRule("foreign key", key.exuvia_link))
     if error is not None and _still_holds(store, table, key):
         raise error
@@ -245,8 +247,9 @@ def _still_holds(store: Store, table: Table, key: FkInfo) -> bool:
 
 
 def _check_types(session: SessionApi, name: TableName, table: Table) -> None:
-    """Raises 8223 where a value is none of its column's type. A table that was changed meanwhile is
-    looked at again, as it is now."""
+    """Raises 8223 if a value does not fit its column's type.
+
+    If the table was changed in the meantime, its new definition is checked."""
     while (error := _broken(session.services.store, table, TableRule("types", 0))) is not None:
         now = existing_table(session, name)
         if now.revision == table.revision:
@@ -255,7 +258,7 @@ def _check_types(session: SessionApi, name: TableName, table: Table) -> None:
 
 
 def _broken(store: Store, table: Table, plan: TableRule) -> Refused | None:
-    """The rule's error, with the rows that break it."""
+    """The error of the rule with the rows that violate it, or None."""
     from exuvia.pipeline.verify.compare import (
         check_rule,  # imports pyarrow, so only on demand
     )
@@ -279,8 +282,7 @@ def _check(store: Store, table: Table, index: IndexInfo, fast: bool) -> None:
 
 
 def inspect(session: SessionApi, node: AdminInspect, text: str) -> Result:
-    """ADMIN INSPECT TABLE: which inspections look at them; nothing is waited for. Raises 1146,
-    1347."""
+    """ADMIN INSPECT TABLE: start inspections in the background. Raises 1146, 1347."""
     tables = [existing_table(session, name, "admin inspect table") for name in node.tables]
     for table in tables:
         if not table.info.is_stored:
@@ -294,8 +296,11 @@ def inspect(session: SessionApi, node: AdminInspect, text: str) -> Result:
         user = f"{session.user}@{session.host}"
         return [inspection.ask(txn, table, wall_ns, user) for table in tables]
 
-    asked = services.store.transact(ask)
-    rows: list[Row] = [[each.id, each.database, each.table, each.state] for each in asked]
+    started = services.store.transact(ask)
+    rows: list[Row] = [
+        [started_job.id, started_job.database, started_job.table, started_job.state]
+        for started_job in started
+    ]
     return Result(columns_of("JOB_ID# TABLE_SCHEMA TABLE_NAME STATE"), rows)
 
 
@@ -325,7 +330,8 @@ _CHECKSUM = "Db_name Table_name Checksum_crc64_xor:22 Total_kvs# Total_bytes#"
 
 
 def cleanup_locks(session: SessionApi, node: AdminCleanupLocks, text: str) -> Result:
-    """ADMIN CLEANUP TABLE LOCK: there are none to end. Raises 1046, 1146, 1347."""
+    """ADMIN CLEANUP TABLE LOCK: does nothing, because there are no table locks. Raises 1046, 1146,
+    1347."""
     for name in node.tables:
         _base_table(session, name)
     return Result()
@@ -339,34 +345,35 @@ def _base_table(session: SessionApi, name: TableName) -> Table:
 
 
 def repair_table(session: SessionApi, node: AdminRepairTable, text: str) -> Result:
-    """Raises 8215: a table's definition is written by schema changes alone."""
+    """ADMIN REPAIR TABLE: raises 8215, because only schema changes write definitions."""
     raise ErrRepairTable("TiDB is not in REPAIR MODE")
 
 
 def compact(session: SessionApi, node: CompactTable, text: str) -> Result:
-    """ALTER TABLE ... COMPACT, of replicas that there are none of: a warning. Raises 1146, 1347,
-    1735, 1105 for partitions of a table that is not partitioned."""
+    """ALTER TABLE ... COMPACT: returns a warning, because there are no TiFlash replicas.
+
+    Raises 1146, 1347, 1735; 1105 for partitions of a table that is not partitioned."""
     info = _base_table(session, node.table).info
     if node.partitions and info.partition is None:
-        said = f"table:{info.name.O} is not a partition table, but user specify"
-        raise ErrUnknown(f"{said} partition name list:[{' '.join(node.partitions)}]")
-    known = () if info.partition is None else info.partition.definitions
+        message = f"table:{info.name.O} is not a partition table, but user specify"
+        raise ErrUnknown(f"{message} partition name list:[{' '.join(node.partitions)}]")
+    definitions = () if info.partition is None else info.partition.definitions
     for name in node.partitions:
-        if all(each.name.L != name.lower() for each in known):
+        if all(definition.name.L != name.lower() for definition in definitions):
             raise ErrUnknownPartition(name, info.name.O)
-    said = "compact skipped: no tiflash replica in the table"
-    return Result(warnings=[Note("Warning", ErrUnknown.code, said)])
+    message = "compact skipped: no tiflash replica in the table"
+    return Result(warnings=[Note("Warning", ErrUnknown.code, message)])
 
 
 def checksum(session: SessionApi, node: AdminChecksum, text: str) -> Result:
-    """ADMIN CHECKSUM TABLE: of rows and public indexes. Raises 1046, 1146."""
+    """ADMIN CHECKSUM TABLE over rows and public indexes. Raises 1046, 1146."""
     rows: list[Row] = []
     for name in node.tables:
         table = existing_table(session, name, "admin checksum table")
         total, pairs, size = 0, 0, 0
         for n, part in enumerate(table.parts):
-            for found in _checksums(session, part, with_global=n == 0):
-                total, pairs, size = total ^ found[0], pairs + found[1], size + found[2]
+            for checksums in _checksums(session, part, with_global=n == 0):
+                total, pairs, size = total ^ checksums[0], pairs + checksums[1], size + checksums[2]
         rows.append([table.database.db_name.O, table.info.name.O, str(total), pairs, size])
     return Result(columns_of(_CHECKSUM), rows)
 
@@ -386,18 +393,18 @@ def _checksums(session: SessionApi, part: Table, with_global: bool) -> list[tupl
     tasks: list[Task] = []
     for index_id, whole in sides:
         for span in cut(store, [whole], SPAN_ROWS, store.count(whole), 1):
-            each = Task(
+            span_task = Task(
                 kind="checksum", order=order, span=span, ordinal=len(tasks), index_id=index_id
             )
-            tasks.append(each)
+            tasks.append(span_task)
 
     def waves() -> Generator[list[Task], list[Outcome], list[tuple[int, int, int]]]:
-        found = []
+        checksums = []
         for task in tasks:
             session.check_interrupt()
             outcomes = yield [task]
-            found.append(outcomes[0].result)
-        return found
+            checksums.append(outcomes[0].result)
+        return checksums
 
     return run_here(store, waves())
 
@@ -417,12 +424,12 @@ def repair(session: SessionApi, node: AdminRepairIndex, text: str) -> Result:
     parts = (table,) if index.is_global else table.parts
     for part in () if index.exuvia_clustered else parts:
         session.check_interrupt()
-        mending = Repair(services.store, part, index, services.member.guard)
-        method = mending.recover if node.kind == "recover" else mending.cleanup
+        repairing = Repair(services.store, part, index, services.member.guard)
+        method = repairing.recover if node.kind == "recover" else repairing.cleanup
         order = order_for(part, (index.id,))
         order = all_parts(order) if index.is_global else order
         scanned += run_here(services.store, method(order))
-        done += mending.done
+        done += repairing.done
     if node.kind == "recover":
         return Result(columns_of("ADDED_COUNT# SCAN_COUNT#"), [[done, scanned]])
     return Result(columns_of("REMOVED_COUNT#"), [[done]])
@@ -435,9 +442,9 @@ _COLUMNS = "Table Op Msg_type Msg_text:1024"
 
 
 def maintain(session: SessionApi, node: TableMaintenance, text: str) -> Result:
-    """CHECK TABLE compares indexes with rows; EXTENDED: values with their types.
+    """CHECK TABLE compares indexes with rows; EXTENDED also checks values against types.
 
-    OPTIMIZE, REPAIR and SPLIT have nothing to do: a table is one run of keys."""
+    OPTIMIZE, REPAIR and SPLIT have nothing to do, because a table is one range of keys."""
     if node.kind == "split":
         existing_table(session, node.tables[0], "split table")
         return Result(columns_of("TOTAL_SPLIT_REGION# SCATTER_FINISH_RATIO#"), [[0, 1]])
@@ -447,24 +454,24 @@ def maintain(session: SessionApi, node: TableMaintenance, text: str) -> Result:
 
 def _maintain(session: SessionApi, node: TableMaintenance, table: TableName) -> list[Row]:
     kind = node.kind
-    shown = f"{table.db or session.database}.{table.name}"
+    title = f"{table.db or session.database}.{table.name}"
     try:
         if kind == "check":
             check_table(session, AdminCheckTable((table,), node.extended), "")
         else:
             existing_table(session, table)
     except Refused as error:
-        return [[shown, kind, "Error", error.message], [shown, kind, "status", "Operation failed"]]
+        return [[title, kind, "Error", error.message], [title, kind, "status", "Operation failed"]]
     if kind in ("optimize", "repair"):
-        return [[shown, kind, "note", "Nothing to do: rows and indexes need no upkeep"]]
-    return [[shown, kind, "status", "OK"]]
+        return [[title, kind, "note", "Nothing to do: rows and indexes need no upkeep"]]
+    return [[title, kind, "status", "OK"]]
 
 
 # -- DO --------------------------------------------------------------------------------------------
 
 
 def do(context: Context, node: Do) -> Result:
-    """DO: evaluate and forget."""
+    """DO: evaluate expressions without a result."""
     for tree in node.expressions:
         relational.scalar_value(tree, context)
     return Result()

@@ -1,11 +1,16 @@
 """ADMIN statements about nodes.
 
     ADMIN SHOW DDL NODES [WHERE ...]   a row for each front and each back
-    ADMIN RESIGN DDL OWNER             another back takes the role; who it was, and who it is now
+    ADMIN RESIGN DDL OWNER             another back takes the role; the former and the new owner
 
-Columns of a member: SCHEMA_VER, the version it has loaded, and LAG, how many came since; LEASE and
-LEASE_LEFT_MS, by its own clock; ROLES, what it owns; WAITED_FOR_BY, the jobs that it holds up. What
-only it knows is NULL where it does not answer, and STATE says so.
+Columns of a member:
+
+    SCHEMA_VER, LAG          the version that it has loaded, and the number of later versions
+    LEASE, LEASE_LEFT_MS     by its own clock
+    ROLES                    the roles that it owns
+    WAITED_FOR_BY            the jobs that wait for it
+
+If a member does not answer, the columns known only to it are NULL, and STATE has the reason.
 """
 
 from exuvia.base.mysql_errors import ErrUnknown
@@ -34,8 +39,8 @@ def show_ddl_nodes(context: Context, node: AdminShowDdlNodes) -> Result:
     services = context.session.services
     check = context.session.check_interrupt
     rows: list[Row] = []
-    for each in everybody(services.store, services.member, services.clock, check, meta.version):
-        info, state = each.info, each.state
+    for member in everybody(services.store, services.member, services.clock, check, meta.version):
+        info, state = member.info, member.state
         rows.append(
             [
                 info.address,
@@ -46,20 +51,21 @@ def show_ddl_nodes(context: Context, node: AdminShowDdlNodes) -> Result:
                 info.release,
                 packed_moment(info.started),
                 None if state is None else state.version,
-                each.behind,
+                member.behind,
                 f"{info.lease_s:g}s",
                 None if state is None else int(state.lease_left_s * 1000),
-                ",".join(each.roles),
-                each.doing,
-                "; ".join(each.awaited),
+                ",".join(member.roles),
+                member.doing,
+                "; ".join(member.awaited),
             ]
         )
     return listing(context, columns_of(_COLUMNS), rows, None, node.where)
 
 
 def resign_owner(session: SessionApi, node: AdminResignOwner, text: str) -> Result:
-    """ADMIN RESIGN DDL OWNER. What is open is committed. Raises 1105: nobody owns it, nobody else
-    could, nobody has taken it in TAKEN_S."""
+    """ADMIN RESIGN DDL OWNER. Commits the open transaction.
+
+    Raises 1105 if there is no owner, no other candidate, or no new owner within TAKEN_S."""
     session.commit()
     services = session.services
 
@@ -72,13 +78,13 @@ def resign_owner(session: SessionApi, node: AdminResignOwner, text: str) -> Resu
     former = services.store.transact(resign)
     deadline = services.clock.monotonic() + TAKEN_S
     while services.clock.monotonic() < deadline:
-        seen = services.store.counter("owner")
+        counter = services.store.counter("owner")
         with services.store.read() as txn:
-            held = owner_of(txn, ROLE)
-            info = None if held is None else members.find(txn, held.member)
+            new_owner = owner_of(txn, ROLE)
+            info = None if new_owner is None else members.find(txn, new_owner.member)
         if info is not None:
             columns = columns_of("FORMER_OWNER:261 OWNER_ID OWNER_ADDRESS:261")
             return Result(columns, [[former, info.id, info.address]])
         session.check_interrupt()
-        services.store.wait("owner", seen, LOOK_S)
+        services.store.wait("owner", counter, LOOK_S)
     raise ErrUnknown(f"{former} has resigned, and no node has taken the role in {TAKEN_S:g} s")

@@ -1,14 +1,14 @@
 """ANALYZE TABLE, LOCK STATS, UNLOCK STATS, DROP STATS, REFRESH STATS.
 
-ANALYZE is asked here and done by the stats owner; the session waits for its answer. The front's own
-row counts are flushed first, so that an analysis begins where they end. What was open is committed.
-A session that is interrupted, or whose client has gone, stops its analysis.
+The session sends ANALYZE to the stats owner and waits for its answer. The front's own row counts
+are flushed first, so that the analysis starts from complete counts. The open transaction is
+committed. If the session is interrupted or its client disconnects, the analysis stops.
 
-A partitioned table is locked with its partitions. What was written to a locked table waits in its
-lock (stats/meta.py); UNLOCK STATS gives it back.
+A partitioned table is locked with its partitions. Changed row counts of a locked table are stored
+in its lock (stats/meta.py); UNLOCK STATS adds them.
 
-Plans read statistics from the store, so REFRESH STATS has nothing to load: it flushes this front's
-row counts and plans all statements again. FULL, LITE and CLUSTER change nothing; other fronts
+Plans read statistics from the store, so REFRESH STATS has nothing to load. It flushes this front's
+row counts and plans all statements again. FULL, LITE and CLUSTER have no effect. Other fronts
 follow a new version of the statistics by themselves.
 """
 
@@ -52,9 +52,11 @@ def analyze(session: SessionApi, node: AnalyzeTable, text: str) -> Result:
     for word, number in node.options:
         least, most = _LIMITS[word]
         if not least <= number <= most:
-            shown = int(number) if number == int(number) else number
-            said = f"Value of analyze option {word.upper()} should be positive and not larger than"
-            raise ErrUnknown(f"{said} {most}, but got {shown}")
+            printed = int(number) if number == int(number) else number
+            message = (
+                f"Value of analyze option {word.upper()} should be positive and not larger than"
+            )
+            raise ErrUnknown(f"{message} {most}, but got {printed}")
         if word in ("buckets", "topn", "samples"):
             options[word] = int(number)
     if session.services.deltas is not None:
@@ -62,8 +64,7 @@ def analyze(session: SessionApi, node: AnalyzeTable, text: str) -> Result:
     notes: list[Note] = []
     for name in node.tables:
         table = existing_table(session, name)
-        # 1105: a view or a sequence has nothing to be analyzed. 8006: what nobody else sees has
-        # no statistics
+        # 1105: views and sequences cannot be analyzed. 8006: temporary tables have no statistics
         info = table.info
         if info.is_temporary:
             raise ErrOptOnTemporaryTable("ANALYZE TABLE")
@@ -112,73 +113,77 @@ def _order(
 
 
 def partition_ids(table: Table, names: tuple[str, ...]) -> tuple[int, ...]:
-    """Physical ids of partitions. Raises 1735."""
+    """The physical ids of the partitions. Raises 1735."""
     if not names:
         return ()
     partition = table.info.partition
-    known = {} if partition is None else {d.name.L: d.id for d in partition.definitions}
+    ids_by_name = {} if partition is None else {d.name.L: d.id for d in partition.definitions}
     for name in names:
-        if name.lower() not in known:
+        if name.lower() not in ids_by_name:
             raise ErrUnknownPartition(name, table.info.name.O)
-    return tuple(known[name.lower()] for name in names)
+    return tuple(ids_by_name[name.lower()] for name in names)
 
 
 def _unlocked(
     session: SessionApi, table: Table, order: AnalyzeOrder, notes: list[Note]
 ) -> AnalyzeOrder | None:
-    """The order without locked partitions; None where nothing is left of it."""
+    """The order without locked partitions, or None if nothing remains."""
     with session.services.store.read() as txn:
-        held = meta.locked_ids(txn)
+        locked = meta.locked_ids(txn)
     skipped = f"skip analyze locked table: {table.database.db_name.O}.{table.info.name.O}"
-    if meta.whole_id(table) in held:
+    if meta.whole_id(table) in locked:
         notes.append(Note("Warning", ErrUnknown.code, skipped))
         return None
     partition = table.info.partition
     if partition is None:
         return order
-    asked = order.partitions or partition.physical_ids
-    for each in partition.definitions:
-        if each.id in held and each.id in asked:
-            notes.append(Note("Warning", ErrUnknown.code, f"{skipped} partition ({each.name.O})"))
-    left = tuple(each for each in asked if each not in held)
-    if len(left) == len(asked):
+    requested = order.partitions or partition.physical_ids
+    for definition in partition.definitions:
+        if definition.id in locked and definition.id in requested:
+            notes.append(
+                Note("Warning", ErrUnknown.code, f"{skipped} partition ({definition.name.O})")
+            )
+    remaining = tuple(partition_id for partition_id in requested if partition_id not in locked)
+    if len(remaining) == len(requested):
         return order
-    return msgspec.structs.replace(order, partitions=left) if left else None
+    return msgspec.structs.replace(order, partitions=remaining) if remaining else None
 
 
 def _rates(session: SessionApi, table: Table, order: AnalyzeOrder) -> list[Note]:
-    """What share of the rows is sampled, in TiDB's words."""
+    """Notes with the sample rates of the partitions, in TiDB's words."""
     if order.samples:
         return []
     info, database = table.info, table.database.db_name.O
     names = {meta.whole_id(table): ""}
     if info.partition is not None:
-        chosen = order.partitions or tuple(each.id for each in info.partition.definitions)
+        chosen = order.partitions or tuple(
+            definition.id for definition in info.partition.definitions
+        )
         names = {d.id: f"'s partition {d.name.O}" for d in info.partition.definitions}
-        names = {each: names[each] for each in chosen}
+        names = {physical_id: names[physical_id] for physical_id in chosen}
     with session.services.store.read() as txn:
-        found = []
+        notes = []
         for physical_id, suffix in names.items():
-            known = meta.get(txn, physical_id)
-            rows = 0 if known is None else known.rows
+            counts = meta.get(txn, physical_id)
+            rows = 0 if counts is None else counts.rows
             rate = min(1.0, _SAMPLED / rows) if rows else 1.0
             reason = "TiDB assumes that the table is empty, use sample-rate=1"
             if rows:
                 reason = f"use min(1, {_SAMPLED}/{rows}) as the sample-rate={rate:g}"
-            said = f"Analyze use auto adjusted sample rate {rate:.6f} for table"
-            shown = f"{database}.{info.name.O}{suffix}"
-            found.append(
+            message = f"Analyze use auto adjusted sample rate {rate:.6f} for table"
+            title = f"{database}.{info.name.O}{suffix}"
+            notes.append(
                 Note(
                     "Note",
                     ErrUnknown.code,
-                    f'{said} {shown}, reason to use this rate is "{reason}"',
+                    f'{message} {title}, reason to use this rate is "{reason}"',
                 )
             )
-        return found
+        return notes
 
 
-def commit_beside(session: SessionApi, write: Work[Answer]) -> Answer:
-    """One transaction beside the session's, again after a conflict."""
+def commit_separately(session: SessionApi, write: Work[Answer]) -> Answer:
+    """Run a transaction independent of the session's, and repeat it after a conflict."""
 
     def guarded(txn: Transaction) -> Answer:
         session.services.member.guard(txn)
@@ -191,16 +196,16 @@ def commit_beside(session: SessionApi, write: Work[Answer]) -> Answer:
 
 
 def lock_stats(session: SessionApi, node: LockStats, text: str) -> Result:
-    """LOCK STATS | UNLOCK STATS; what is as it should be already is a warning."""
+    """LOCK STATS | UNLOCK STATS. A target that is already in that state causes a warning."""
     if session.services.deltas is not None:
         session.services.deltas.flush()
     change = _unlock if node.unlocks else _lock
-    found = [(existing_table(session, name), parts) for name, parts in node.tables]
+    targets = [(existing_table(session, name), parts) for name, parts in node.tables]
     notes: list[Note] = []
 
     def write(txn: Transaction) -> None:
         notes.clear()
-        whole = [table for table, parts in found if not parts]
+        whole = [table for table, parts in targets if not parts]
         skipped = sorted(_name(table) for table in whole if not change(txn, _ids(table), table))
         if skipped:
             verb = "unlocking unlocked" if node.unlocks else "locking locked"
@@ -208,18 +213,18 @@ def lock_stats(session: SessionApi, node: LockStats, text: str) -> Result:
             notes.append(
                 Note("Warning", ErrUnknown.code, f"skip {verb} {noun}: {', '.join(skipped)}")
             )
-        for table, parts in found:
+        for table, parts in targets:
             if parts:
                 notes.extend(_change_parts(txn, table, parts, node.unlocks))
 
-    commit_beside(session, write)
+    commit_separately(session, write)
     result = Result()
     result.warnings = notes
     return result
 
 
 def refresh_stats(session: SessionApi, node: RefreshStats, text: str) -> Result:
-    """REFRESH STATS; as in TiDB a target that does not exist is a warning (1049, 1146)."""
+    """REFRESH STATS. As in TiDB a target that does not exist causes a warning (1049, 1146)."""
     services, notes = session.services, list[Note]()
     with services.store.read() as txn:
         for target in node.targets:
@@ -246,7 +251,7 @@ def _name(table: Table) -> str:
 
 
 def _ids(table: Table) -> list[int]:
-    parts = [each.physical_id for each in table.parts] if table.is_partitioned else []
+    parts = [part.physical_id for part in table.parts] if table.is_partitioned else []
     return [meta.whole_id(table), *parts]
 
 
@@ -260,11 +265,11 @@ def _lock(txn: Transaction, ids: list[int], table: Table) -> bool:
 def _unlock(txn: Transaction, ids: list[int], table: Table) -> bool:
     if meta.get_lock(txn, ids[0]) is None:
         return False
-    waiting = {each: meta.unlock(txn, each) for each in ids}
+    waiting = {physical_id: meta.unlock(txn, physical_id) for physical_id in ids}
     deltas = {
-        each: Delta(known.rows, known.modified)
-        for each, known in waiting.items()
-        if known is not None and known.modified
+        physical_id: Delta(delta.rows, delta.modified)
+        for physical_id, delta in waiting.items()
+        if delta is not None and delta.modified
     }
     if deltas:
         meta.add(txn, deltas)
@@ -274,40 +279,40 @@ def _unlock(txn: Transaction, ids: list[int], table: Table) -> bool:
 def _change_parts(
     txn: Transaction, table: Table, names: tuple[str, ...], unlocks: bool
 ) -> list[Note]:
-    """Partitions alone. Raises 1735."""
+    """Lock or unlock only partitions. Raises 1735."""
     ids = partition_ids(table, names)
     verb = "unlocking" if unlocks else "locking"
     if meta.get_lock(txn, meta.whole_id(table)) is not None:
-        said = f"skip {verb} partitions of locked table: {_name(table)}"
-        return [Note("Warning", ErrUnknown.code, said)]
+        message = f"skip {verb} partitions of locked table: {_name(table)}"
+        return [Note("Warning", ErrUnknown.code, message)]
     change = _unlock if unlocks else _lock
     pairs = zip(names, ids, strict=True)
-    skipped = sorted(name for name, each in pairs if not change(txn, [each], table))
+    skipped = sorted(name for name, physical_id in pairs if not change(txn, [physical_id], table))
     if not skipped:
         return []
     noun = "partition" if len(skipped) == 1 else "partitions"
     state = "unlocked" if unlocks else "locked"
-    said = f"skip {verb} {state} {noun} of table {_name(table)}: {', '.join(skipped)}"
-    return [Note("Warning", ErrUnknown.code, said)]
+    message = f"skip {verb} {state} {noun} of table {_name(table)}: {', '.join(skipped)}"
+    return [Note("Warning", ErrUnknown.code, message)]
 
 
 def drop_stats(session: SessionApi, node: DropStats, text: str) -> Result:
-    """DROP STATS: what analyses found goes, row counts stay. Raises 1735."""
-    found = [existing_table(session, name) for name in node.tables]
-    for table in found:
+    """DROP STATS: removes results of analyses and keeps row counts. Raises 1735."""
+    tables = [existing_table(session, name) for name in node.tables]
+    for table in tables:
         if not table.info.is_stored:
             raise ErrWrongObject(table.database.db_name.O, table.info.name.O, "BASE TABLE")
 
     def write(txn: Transaction) -> None:
         version = meta.draw_version(txn)
-        for table in found:
+        for table in tables:
             ids = partition_ids(table, node.partitions) or tuple(_ids(table))
-            for each in (meta.whole_id(table),) if node.whole else ids:
-                records.remove(txn, each)
-                known = meta.get(txn, each)
-                if known is not None:
-                    meta.put(txn, meta.never_analyzed(known, version))
+            for physical_id in (meta.whole_id(table),) if node.whole else ids:
+                records.remove(txn, physical_id)
+                counts = meta.get(txn, physical_id)
+                if counts is not None:
+                    meta.put(txn, meta.never_analyzed(counts, version))
         txn.notify(meta.CHANNEL)
 
-    commit_beside(session, write)
+    commit_separately(session, write)
     return Result()

@@ -1,23 +1,24 @@
-"""information_schema: tables of MySQL 8 about what is not here (InnoDB's insides, roles, spatial
-types, profiles). Clients SELECT from them, so they are there, and empty; where there is something
-to say it is said: KEYWORDS, USER_ATTRIBUTES, VIEW_TABLE_USAGE and the *_EXTENSIONS.
+"""Computed tables of MySQL 8 in information_schema, mysql and performance_schema.
 
-Computed tables of the database `mysql`: they are there when they are named and listed nowhere.
+Tables of information_schema about features that do not exist here (InnoDB's internals, spatial
+types, profiles) are empty, because clients SELECT from them. KEYWORDS, USER_ATTRIBUTES,
+VIEW_TABLE_USAGE and the *_EXTENSIONS have rows.
 
-mysql.tidb_mdl_view: which open transaction which schema change waits for (the metadata lock).
+Computed tables of the database `mysql` can be named in queries, but are not listed.
+
+mysql.tidb_mdl_view shows which open transaction a schema change waits for (the metadata lock).
 
     JOB_ID  DB_NAME  TABLE_NAME  QUERY   SESSION_ID  START_TIME   SQL_DIGESTS
     57      test     t           ALTER.. 12          09:30:01     ["INSERT INTO t VALUES (1)"]
 
-A row for each transaction that a front has named, at most a second old. TiDB's columns; the last
-one has the statement with which the transaction wrote the table.
+It has a row for each transaction that a front has reported, at most a second old. The columns are
+TiDB's; the last one has the statement with which the transaction wrote to the table.
 
-Those without rows are what dumps and tools read: logs of statements, functions, plugins, help
+The tables without rows are read by dumps and tools: logs of statements, functions, plugins, help
 (manual, "The mysql System Schema").
 
-SHOW STATUS, and the few tables of performance_schema that clients read instead of it.
-
-Of MySQL's hundreds of counters those are shown that this node has; nothing is made up.
+SHOW STATUS and the tables of performance_schema show those of MySQL's hundreds of counters that
+this node has.
 """
 
 import json
@@ -70,9 +71,9 @@ def _constraints(context: Context) -> Iterator[Row]:
 
 def _databases(context: Context) -> Iterator[Row]:
     rights = context.session.rights
-    for each in context.session.services.schemas.databases(context.txn):
-        if rights.lists_database(each.db_name.O):
-            yield ["def", each.db_name.O, ""]
+    for database in context.session.services.schemas.databases(context.txn):
+        if rights.lists_database(database.db_name.O):
+            yield ["def", database.db_name.O, ""]
 
 
 def _keywords(context: Context) -> Iterable[Row]:
@@ -93,13 +94,17 @@ def _view_tables(context: Context) -> Iterator[Row]:
             continue
         tree = parse_one(table.view.view_select)
         assert isinstance(tree, exp.Expression)
-        found = {(each.db, each.name) for each in walks.find_all(tree, exp.Table) if each.db}
-        for place in sorted(found):
+        references = {
+            (reference.db, reference.name)
+            for reference in walks.find_all(tree, exp.Table)
+            if reference.db
+        }
+        for place in sorted(references):
             yield ["def", database.db_name.O, table.name.O, "def", *place]
 
 
-# Tables of MySQL 8's information_schema that are views: answers call their columns by the names of
-# the views, in capitals, however a query writes them. The others are called as they are written.
+# Tables of MySQL 8's information_schema that are views. Results name their columns as the views do,
+# in capitals, however a query writes them. Columns of the other tables are named as written.
 _VIEW_NAMES = (
     "ADMINISTRABLE_ROLE_AUTHORIZATIONS APPLICABLE_ROLES CHARACTER_SETS CHECK_CONSTRAINTS"
     " COLLATIONS COLLATION_CHARACTER_SET_APPLICABILITY COLUMNS COLUMNS_EXTENSIONS"
@@ -231,15 +236,15 @@ def mdl_view_rows(context: Context) -> Iterable[Row]:
     """A row for each transaction that a job waits for."""
     now_ns = context.session.services.clock.wall_ns()
     for job in queue.unfinished(context.txn):
-        for each in versions.blockers(context.txn, job.id):
-            began = packed_time(timestamp(now_ns - int(each.age_s * _NS)))
-            digests = json.dumps([each.query])
+        for blocker in versions.blockers(context.txn, job.id):
+            began = packed_time(timestamp(now_ns - int(blocker.age_s * _NS)))
+            digests = json.dumps([blocker.query])
             place = [job.schema_name, job.table_name]
-            yield [job.id, *place, job.query, each.session, began, digests]
+            yield [job.id, *place, job.query, blocker.session, began, digests]
 
 
 def user_rows(context: Context) -> Iterable[Row]:
-    """mysql.user with the columns of SHOWN_USER."""
+    """The rows of mysql.user, with the columns of SHOWN_USER."""
     txn = context.txn
     table = planned(txn, "user")
     for _, row in reader.scan(txn, table):
@@ -260,7 +265,7 @@ def user_rows(context: Context) -> Iterable[Row]:
 
 
 def _locking_of(attributes: AccountAttributes, failures: LoginFailures) -> str | None:
-    """Of User_attributes, in TiDB's words."""
+    """Password_locking of User_attributes, in TiDB's format."""
     if not attributes.failed_attempts and not attributes.lock_days:
         return None
     words: dict[str, object] = {
@@ -298,10 +303,10 @@ _VARIABLES = "VARIABLE_NAME VARIABLE_VALUE:1024"
 
 
 def status_rows(context: Context) -> list[Row]:
-    """Name and value, by name."""
+    """(name, value) of each counter, by name."""
     services = context.session.services
     clients, _ = services.processes.here()
-    running = sum(each.command != "Sleep" for _, each in clients)
+    running = sum(process.command != "Sleep" for _, process in clients)
     return [
         ["Ssl_cipher", ""],
         ["Ssl_version", ""],
@@ -326,14 +331,14 @@ def _global_variables(context: Context) -> Iterable[Row]:
 
 
 def _processlist(context: Context) -> Iterable[Row]:
-    for each in processes_seen(context):
-        yield [*each[:3], each.database or None, *each[4:7], each.info or None]
+    for process in processes_seen(context):
+        yield [*process[:3], process.database or None, *process[4:7], process.info or None]
 
 
 def _attributes(context: Context) -> Iterable[Row]:
-    for each in processes_seen(context):
-        for place, (name, value) in enumerate(each.attributes):
-            yield [each.id, name, value, place]
+    for process in processes_seen(context):
+        for place, (name, value) in enumerate(process.attributes):
+            yield [process.id, name, value, place]
 
 
 def _own_attributes(context: Context) -> Iterable[Row]:

@@ -1,6 +1,7 @@
-"""PLACEMENT_POLICIES, ATTRIBUTES and RESOURCE_GROUPS: kept, and without effect (catalog/placement).
+"""PLACEMENT_POLICIES, ATTRIBUTES and RESOURCE_GROUPS: stored, but without effect
+(catalog/placement).
 
-RESOURCE_GROUPS has TiDB's columns, not MySQL's, whose table of that name is about threads."""
+RESOURCE_GROUPS has TiDB's columns. MySQL's table of that name is about threads."""
 
 from collections.abc import Iterable
 
@@ -13,11 +14,16 @@ from exuvia.sql.statement.context import Context
 
 
 def _policies(context: Context) -> Iterable[Row]:
-    for each in placement.policies(context.txn):
-        said = each.settings
-        row: Row = [each.id, "def", each.name.O, said.primary_region, said.regions]
-        row += [said.constraints, said.leader_constraints, said.follower_constraints]
-        row += [said.learner_constraints, said.schedule, said.followers, said.learners]
+    for policy in placement.policies(context.txn):
+        settings = policy.settings
+        row: Row = [policy.id, "def", policy.name.O, settings.primary_region, settings.regions]
+        row += [settings.constraints, settings.leader_constraints, settings.follower_constraints]
+        row += [
+            settings.learner_constraints,
+            settings.schedule,
+            settings.followers,
+            settings.learners,
+        ]
         yield row
 
 
@@ -29,22 +35,24 @@ def _attributes(context: Context) -> Iterable[Row]:
         cut: tuple[PartitionDefinition, ...] = ()
         if table.partition is not None:
             cut = table.partition.definitions
-        for each in cut:
-            if each.exuvia_attributes:
-                yield _labelled(f"{place}/{each.name.O}", each.exuvia_attributes, (each.id,))
+        for definition in cut:
+            if definition.exuvia_attributes:
+                yield _labelled(
+                    f"{place}/{definition.name.O}", definition.exuvia_attributes, (definition.id,)
+                )
 
 
 def _labelled(place: str, text: str, ids: Iterable[int]) -> Row:
     quoted = ",".join(f'"{part}"' for part in text.split(","))
-    spans = [keys.table_span(each) for each in ids]
+    spans = [keys.table_span(table_id) for table_id in ids]
     ranges = ", ".join(f"[{span.start.hex()}, {span.end.hex()}]" for span in spans)
     return [place, "key-range", quoted, ranges]
 
 
 def _groups(context: Context) -> Iterable[Row]:
-    for each in placement.groups(context.txn):
-        row: Row = [each.name.O, each.rate, each.priority, each.burstable or "OFF"]
-        yield [*row, each.query_limit or None, each.background or None]
+    for group in placement.groups(context.txn):
+        row: Row = [group.name.O, group.rate, group.priority, group.burstable or "OFF"]
+        yield [*row, group.query_limit or None, group.background or None]
 
 
 TABLES = (

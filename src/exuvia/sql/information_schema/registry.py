@@ -7,11 +7,11 @@
                         USER_PRIVILEGES ... APPLICABLE_ROLES, AUTO_ANALYZE_QUEUE ANALYZE_STATUS
                         EXUVIA_CHANGE_LOGS EXUVIA_INSPECT_JOBS EXUVIA_INSPECT_ERRORS EXUVIA_UNDO
     placement           PLACEMENT_POLICIES ATTRIBUTES RESOURCE_GROUPS
-    mysql_only          what MySQL 8 has and TiDB has not
+    mysql_only          tables of MySQL 8 that TiDB does not have
     mysql_database      tables of `mysql`        performance_schema
 
-A definition is a line of columns: `name` is text of 64 characters, `name:512` of more, `name#` a
-bigint, `name%` a double, `name@` a datetime, `name!` one with microseconds.
+A definition is a line of columns. `name` is text of 64 characters, `name:512` of more. `name#` is a
+bigint, `name%` a double, `name@` a datetime, `name!` a datetime with microseconds.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -30,7 +30,7 @@ Rows = Callable[[Context], Iterable[Row]]
 
 
 class Definition(NamedTuple):
-    """Name, columns and how to compute the rows."""
+    """Name and columns of a table, and the function that computes its rows."""
 
     name: str
     columns: tuple[ColumnInfo, ...]
@@ -65,7 +65,7 @@ def _columns(line: str) -> tuple[ColumnInfo, ...]:
 @cache
 def definitions() -> dict[str, Definition]:
     """Every table by its lower-case name."""
-    found = (
+    tables_of_modules = (
         *tables.TABLES,
         *tables.PARTITIONS,
         *tables.KEYS,
@@ -80,18 +80,18 @@ def definitions() -> dict[str, Definition]:
     )
     own = {"TABLES": _own_tables, "COLUMNS": _own_columns}
     return {
-        title.lower(): Definition(title, _columns(line), _behind(rows, own.get(title)))
-        for title, line, rows in found
+        title.lower(): Definition(title, _columns(line), _chained(rows, own.get(title)))
+        for title, line, rows in tables_of_modules
     }
 
 
 # -- of the tables here ----------------------------------------------------------------------------
 
 _HOME = DatabaseInfo(id=INFORMATION_SCHEMA_ID, db_name=name("information_schema"))
-_COMPUTED = 1 << 62  # ids of computed tables, as in TiDB, are beyond those of stored ones
+_COMPUTED = 1 << 62  # as in TiDB, ids of computed tables are greater than those of stored tables
 
 
-def _behind(rows: Rows, own: Rows | None) -> Rows:
+def _chained(rows: Rows, own: Rows | None) -> Rows:
     if own is None:
         return rows
     return lambda context: chain(rows(context), own(context))
@@ -100,26 +100,30 @@ def _behind(rows: Rows, own: Rows | None) -> Rows:
 @cache
 def computed_tables() -> tuple[TableInfo, ...]:
     """The tables of information_schema, by name."""
-    found = sorted(definitions().values(), key=lambda each: each.name)
+    ordered = sorted(definitions().values(), key=lambda definition: definition.name)
     return tuple(
-        TableInfo(id=_COMPUTED + n, name=name(each.name), cols=each.columns)
-        for n, each in enumerate(found, 1)
+        TableInfo(id=_COMPUTED + n, name=name(definition.name), cols=definition.columns)
+        for n, definition in enumerate(ordered, 1)
     )
 
 
-def _asked(context: Context) -> Iterator[TableInfo]:
+def _requested(context: Context) -> Iterator[TableInfo]:
     about = context.about
     if about.table_schema in (None, _HOME.db_name.L):
-        yield from (each for each in computed_tables() if about.table_name in (None, each.name.L))
+        yield from (
+            computed
+            for computed in computed_tables()
+            if about.table_name in (None, computed.name.L)
+        )
 
 
 def _own_tables(context: Context) -> Iterator[Row]:
-    for each in _asked(context):
-        yield tables.computed_table_row(_HOME, each)
+    for computed in _requested(context):
+        yield tables.computed_table_row(_HOME, computed)
 
 
 def _own_columns(context: Context) -> Iterator[Row]:
-    for table in _asked(context):
+    for table in _requested(context):
         for n, column in enumerate(table.cols):
             yield tables.column_row(_HOME, table, column, n + 1, tables.PRIVILEGES)
 
@@ -135,18 +139,20 @@ def _performance() -> dict[str, Definition]:
     }
 
 
-def performance_table(context: Context, wanted: str) -> VirtualTable | None:
+def performance_table(context: Context, table_name: str) -> VirtualTable | None:
     """A computed table of performance_schema, or None."""
-    found = _performance().get(wanted.lower())
-    if found is None:
+    definition = _performance().get(table_name.lower())
+    if definition is None:
         return None
-    rows = found.rows
-    return VirtualTable("performance_schema", found.name, found.columns, lambda: rows(context))
+    rows = definition.rows
+    return VirtualTable(
+        "performance_schema", definition.name, definition.columns, lambda: rows(context)
+    )
 
 
-def system_view(context: Context, wanted: str) -> VirtualTable | None:
+def system_view(context: Context, table_name: str) -> VirtualTable | None:
     """A computed table of the database `mysql`, or None."""
-    name = wanted.lower()
+    name = table_name.lower()
     if name == "user":
         columns = SHOWN_USER.cols
         return VirtualTable(
@@ -159,14 +165,14 @@ def system_view(context: Context, wanted: str) -> VirtualTable | None:
     return None if line is None else VirtualTable("mysql", name, _columns(line), lambda: ())
 
 
-def table(context: Context, wanted: str) -> VirtualTable | None:
+def table(context: Context, table_name: str) -> VirtualTable | None:
     """The computed table of that name, or None."""
-    found = definitions().get(wanted.lower())
-    if found is None:
+    definition = definitions().get(table_name.lower())
+    if definition is None:
         return None
-    rows, facts = found.rows, (found.name, found.columns)
-    heeds = _heeds().get(found.name, ())
-    is_view = found.name in mysql_tables.VIEWS
+    rows, facts = definition.rows, (definition.name, definition.columns)
+    heeds = _heeds().get(definition.name, ())
+    is_view = definition.name in mysql_tables.VIEWS
     return VirtualTable(
         "information_schema", *facts, lambda: rows(context), heeds=heeds, is_view=is_view
     )
@@ -176,6 +182,6 @@ def table(context: Context, wanted: str) -> VirtualTable | None:
 def _heeds() -> dict[str, tuple[str, ...]]:
     about_tables = (*tables.TABLES, *tables.PARTITIONS, *tables.KEYS)
     return {
-        **{each[0]: ("table_schema", "table_name") for each in about_tables},
+        **{listed[0]: ("table_schema", "table_name") for listed in about_tables},
         "DDL_JOBS": ("job_id",),
     }

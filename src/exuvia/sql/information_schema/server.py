@@ -1,22 +1,23 @@
-"""information_schema: what the server is and does. The nodes of the cluster, system variables, jobs
-and analyses, privileges and roles.
+"""information_schema: the state of the server. Nodes, system variables, jobs, analyses, privileges,
+roles.
 
-Columns as in TiDB 8.5; nodes are the members that live. A back is listed with its front's address.
-What one node alone knows of itself (its status port, its program's version) is shown for the node
-that is asked and empty for the others. Other accounts' privileges are seen with SELECT on mysql.
+The columns are those of TiDB 8.5. Nodes are the live members; a back is listed with its front's
+address. Some values are known to one node only (status port, version of its program): they are
+empty for other nodes. Other accounts' privileges are visible with SELECT on mysql.
 
-Analyses ran (ANALYZE_STATUS) or wait (AUTO_ANALYZE_QUEUE):
+Analyses that ran are in ANALYZE_STATUS, waiting ones in AUTO_ANALYZE_QUEUE:
 
     SCORE = CHANGE_SCORE + SIZE_SCORE + AGE_SCORE + EVENT_SCORE          stats/priority.py
 
-The queue lives on the stats owner; it is asked for (cluster/questions.py), so a query waits for its
-answer, a few milliseconds; an owner that does not answer is a warning, and no rows. A job that is
-to be retried has no score until it is queued again.
+The stats owner has the queue and is asked for it (cluster/questions.py), so a query waits some
+milliseconds for the answer. If the owner does not answer, there is a warning and no rows. A job
+that is to be retried has no score until it is queued again.
 
-Change logs (EXUVIA_CHANGE_LOGS): moments from OLDEST_MOMENT on can be read AS OF TIMESTAMP, and
-changes read on from; RECORDS and BYTES are estimates.
+Change logs (EXUVIA_CHANGE_LOGS): moments from OLDEST_MOMENT on are readable AS OF TIMESTAMP, and
+changes are readable from there on. RECORDS and BYTES are estimates.
 
-Drops that are kept (EXUVIA_UNDO): what ADMIN UNDO DDL JOB can take back, until when, at which cost.
+Retained drops (EXUVIA_UNDO): the drops that ADMIN UNDO DDL JOB can undo, until when, and their
+cost.
 """
 
 from collections.abc import Iterable, Iterator
@@ -116,32 +117,35 @@ def _applicability(context: Context) -> Iterable[Row]:
 
 
 def processes_seen(context: Context) -> list[ProcessInfo]:
-    """All with PROCESS, else those of the same user."""
-    return [each for _, each in _seen(context, context.session.services.processes.here())]
+    """All processes of this node with PROCESS, else those of the same user."""
+    return [
+        process
+        for _, process in _visible_processes(context, context.session.services.processes.here())
+    ]
 
 
-def _seen(context: Context, told: Everywhere) -> list[tuple[str, ProcessInfo]]:
-    """Those that the user may see; who has not answered is a warning."""
-    return _visible(context, told)
+def _visible_processes(context: Context, answers: Everywhere) -> list[tuple[str, ProcessInfo]]:
+    """The processes that the user may see. A front that does not answer causes a warning."""
+    return _visible(context, answers)
 
 
 OfUser = TypeVar("OfUser", ProcessInfo, SlowStatement)
 
 
 def _visible(
-    context: Context, told: tuple[list[tuple[str, OfUser]], list[str]]
+    context: Context, answers: tuple[list[tuple[str, OfUser]], list[str]]
 ) -> list[tuple[str, OfUser]]:
-    session, (found, silent) = context.session, told
+    session, (listed, silent) = context.session, answers
     for reason in silent:
         context.note(ErrUnknown.code, reason)
     sees_all = "PROCESS" in session.rights.everywhere
-    return [(at, each) for at, each in found if sees_all or each.user == session.user]
+    return [(at, item) for at, item in listed if sees_all or item.user == session.user]
 
 
-def process_row(each: ProcessInfo) -> Row:
-    """The columns of PROCESSLIST."""
-    about = [each.command, each.time_s, each.state, each.info or None]
-    return [each.id, each.user, each.host, each.database or None, *about]
+def process_row(process: ProcessInfo) -> Row:
+    """A row of PROCESSLIST."""
+    about = [process.command, process.time_s, process.state, process.info or None]
+    return [process.id, process.user, process.host, process.database or None, *about]
 
 
 def _processlist(context: Context) -> Iterable[Row]:
@@ -149,21 +153,21 @@ def _processlist(context: Context) -> Iterable[Row]:
 
 
 def _cluster_processlist(context: Context) -> Iterable[Row]:
-    """With the address of each one's node."""
-    found = _seen(context, context.session.services.processes.everywhere())
-    return [[at, *process_row(each)] for at, each in found]
+    """The processes of all nodes, each with its node's address."""
+    visible = _visible_processes(context, context.session.services.processes.everywhere())
+    return [[at, *process_row(process)] for at, process in visible]
 
 
 def _jobs(context: Context) -> Iterator[Job]:
-    """Unfinished jobs by id, then history, newest first, read as far as they are looked at."""
-    services, wanted = context.session.services, context.about.job_id
+    """Unfinished jobs by id, then history from the newest on, read only as far as needed."""
+    services, job_id = context.session.services, context.about.job_id
     unfinished = admin.unfinished(context.txn, services.owner, services.clock.monotonic())
-    if wanted is None:
+    if job_id is None:
         yield from unfinished
         yield from queue.newest(context.txn, None)
         return
-    yield from (job for job in unfinished if job.id == wanted)
-    finished = queue.finished(context.txn, wanted)
+    yield from (job for job in unfinished if job.id == job_id)
+    finished = queue.finished(context.txn, job_id)
     if finished is not None:
         yield finished
 
@@ -173,52 +177,52 @@ def _ddl_jobs(context: Context) -> Iterable[Row]:
         place = job.schema_name, job.table_name
         if not sees(context, *place):
             continue
-        # The text names columns, and why a job failed may be a value of one
+        # The query names columns, and the error of a failed job may quote their values
         query = job.query if context.session.rights.whole_table(*place) else None
-        is_told = reads(context, *place)
+        may_read = reads(context, *place)
         for row in (job.row(), *sub_rows(job)):
-            yield [*row[:12], query, row[12] if is_told else None, *row[13:]]
+            yield [*row[:12], query, row[12] if may_read else None, *row[13:]]
 
 
-def slow_seen(context: Context, told: SlowEverywhere) -> list[tuple[str, SlowStatement]]:
-    """Those that the user may see, as of connections; who has not answered is a warning."""
-    return _visible(context, told)
+def slow_seen(context: Context, answers: SlowEverywhere) -> list[tuple[str, SlowStatement]]:
+    """The slow statements that the user may see. A front that does not answer causes a warning."""
+    return _visible(context, answers)
 
 
-def _slow_row(context: Context, each: SlowStatement) -> Row:
-    moment = shift_zone(packed_moment(each.ended_ns), None, context.zone)
-    about: Row = [moment, each.user, each.host, each.connection, each.took_s]
-    return [*about, each.database or None, int(each.succeeded), each.plan or None, each.query]
+def _slow_row(context: Context, slow: SlowStatement) -> Row:
+    moment = shift_zone(packed_moment(slow.ended_ns), None, context.zone)
+    about: Row = [moment, slow.user, slow.host, slow.connection, slow.took_s]
+    return [*about, slow.database or None, int(slow.succeeded), slow.plan or None, slow.query]
 
 
 def _slow_query(context: Context) -> Iterable[Row]:
-    """The oldest first."""
-    told = context.session.services.slow.here()
-    return [_slow_row(context, each) for _, each in slow_seen(context, told)]
+    """The slow statements of this node, the oldest first."""
+    answers = context.session.services.slow.here()
+    return [_slow_row(context, slow) for _, slow in slow_seen(context, answers)]
 
 
 def _cluster_slow_query(context: Context) -> Iterable[Row]:
-    """With the address of each one's node."""
-    told = context.session.services.slow.everywhere()
-    return [[at, *_slow_row(context, each)] for at, each in slow_seen(context, told)]
+    """The slow statements of all nodes, each with its node's address."""
+    answers = context.session.services.slow.everywhere()
+    return [[at, *_slow_row(context, slow)] for at, slow in slow_seen(context, answers)]
 
 
 _SLOW = "TIME! USER HOST CONN_ID# QUERY_TIME% DB SUCC# PLAN:65535 QUERY:65535"
 
 
 def _ddl_groups(context: Context) -> Iterable[Row]:
-    """A row a job of each group; one with NULLs for a group without any."""
+    """A row for each job of each group; a group without jobs has one row with NULLs."""
     if not context.session.rights.everything:
         return
     for status in groups.all_groups(context.txn):
-        group, said = status.group, status.broken or status.group.trouble
+        group, trouble = status.group, status.broken or status.group.trouble
         for job in status.members:
             yield [
                 *(group.name, status.state, job.id, job.schema_name, job.table_name),
-                *(job.action_text, job.row()[-3], group.by, said),
+                *(job.action_text, job.row()[-3], group.by, trouble),
             ]
         if not status.members:
-            yield [group.name, status.state, *[None] * 5, group.by, said]
+            yield [group.name, status.state, *[None] * 5, group.by, trouble]
 
 
 _PROCESS = "ID# USER HOST:261 DB COMMAND TIME# STATE INFO:65535"
@@ -232,28 +236,28 @@ _NS_PER_S = 1_000_000_000
 
 
 def _fronts(context: Context) -> list[MemberInfo]:
-    found = [each for each in members.live(context.txn) if each.kind == "front"]
-    return sorted(found, key=lambda each: each.started)
+    fronts = [member for member in members.live(context.txn) if member.kind == "front"]
+    return sorted(fronts, key=lambda front: front.started)
 
 
 def _cluster_info(context: Context) -> Iterable[Row]:
     now_ns = context.session.services.clock.wall_ns()
-    for each in _fronts(context):
-        up_s = max(0, now_ns - each.started) // _NS_PER_S
+    for front in _fronts(context):
+        up_s = max(0, now_ns - front.started) // _NS_PER_S
         hours, rest = divmod(up_s, 3600)
         uptime = f"{hours}h{rest // 60}m{rest % 60}s"
-        host = each.address.rpartition(":")[0]
-        status = f"{host}:{each.status_port}" if each.status_port else ""
-        began = packed_moment(each.started)
-        yield ["tidb", each.address, status, each.release, "", began, uptime, each.number]
+        host = front.address.rpartition(":")[0]
+        status = f"{host}:{front.status_port}" if front.status_port else ""
+        began = packed_moment(front.started)
+        yield ["tidb", front.address, status, front.release, "", began, uptime, front.number]
 
 
 def _servers(context: Context) -> Iterable[Row]:
-    for each in _fronts(context):
-        host, _, port = each.address.rpartition(":")
+    for front in _fronts(context):
+        host, _, port = front.address.rpartition(":")
         number = int(port) if port.isdigit() else 0
-        lease = f"{each.lease_s:g}s"
-        yield [each.id, host, number, each.status_port, lease, each.release, "", "Off", ""]
+        lease = f"{front.lease_s:g}s"
+        yield [front.id, host, number, front.status_port, lease, front.release, "", "Off", ""]
 
 
 _TABLES_OF_NODES = (
@@ -285,18 +289,18 @@ def _session(context: Context) -> Iterable[Row]:
 def _info(context: Context) -> Iterator[Row]:
     now = all_globals(context.txn, context.session.services)
     own = context.session.texts()
-    for name, each in sorted(variables.VARIABLES.items()):
-        current = now[name] if "G" in each.scope else own[name]
-        bounded = each.kind in _NUMBERS and bool(each.most)
+    for name, variable in sorted(variables.VARIABLES.items()):
+        current = now[name] if "G" in variable.scope else own[name]
+        bounded = variable.kind in _NUMBERS and bool(variable.most)
         yield [
             name,
-            "NONE" if each.read_only and "G" in each.scope else _SCOPES[each.scope],
-            each.default,
+            "NONE" if variable.read_only and "G" in variable.scope else _SCOPES[variable.scope],
+            variable.default,
             current,
-            int(each.least) if bounded else None,
-            int(each.most) if bounded else None,
-            ",".join(each.choices) or None,
-            "YES" if each.effect.kind in ("accepted", "refused") else "NO",
+            int(variable.least) if bounded else None,
+            int(variable.most) if bounded else None,
+            ",".join(variable.choices) or None,
+            "YES" if variable.effect.kind in ("accepted", "refused") else "NO",
         ]
 
 
@@ -413,7 +417,7 @@ TABLES = (
 
 
 def books(context: Context) -> tuple[Book, list[Account]]:
-    """Accounts whose privileges may be seen: all with SELECT on mysql, else one's own."""
+    """The accounts whose privileges are visible: all with SELECT on mysql, else the own one."""
     book, session = read(context.txn), context.session
     if "SELECT" in session.rights.on_database("mysql"):
         return book, list(book.accounts)
@@ -421,36 +425,36 @@ def books(context: Context) -> tuple[Book, list[Account]]:
     return book, [own] if own is not None else []
 
 
-def _shown(held: frozenset[str]) -> tuple[list[str], str]:
-    words = [each for each in COLUMNS if each in held] or [USAGE]
-    return words, "YES" if GRANT in held else "NO"
+def _words_of(privileges: frozenset[str]) -> tuple[list[str], str]:
+    words = [word for word in COLUMNS if word in privileges] or [USAGE]
+    return words, "YES" if GRANT in privileges else "NO"
 
 
 def _global(context: Context) -> Iterable[Row]:
     for account in books(context)[1]:
-        words, option = _shown(account.privileges)
+        words, option = _words_of(account.privileges)
         for word in words:
-            yield [account.shown, "def", word, option]
+            yield [account.title, "def", word, option]
 
 
 def _database(context: Context) -> Iterable[Row]:
     book, accounts = books(context)
-    known = {account[:2]: account for account in accounts}
+    visible = {account[:2]: account for account in accounts}
     for on in book.databases:
-        if on[:2] in known:
-            words, option = _shown(on.privileges)
+        if on[:2] in visible:
+            words, option = _words_of(on.privileges)
             for word in words:
-                yield [known[on[:2]].shown, "def", on.database, word, option]
+                yield [visible[on[:2]].title, "def", on.database, word, option]
 
 
 def _table(context: Context) -> Iterable[Row]:
     book, accounts = books(context)
-    known = {account[:2]: account for account in accounts}
+    visible = {account[:2]: account for account in accounts}
     for row in book.tables:
-        if row[:2] in known:
-            words, option = _shown(row.privileges)
+        if row[:2] in visible:
+            words, option = _words_of(row.privileges)
             for word in words:
-                yield [known[row[:2]].shown, "def", row.database, row.table, word, option]
+                yield [visible[row[:2]].title, "def", row.database, row.table, word, option]
 
 
 _GRANTEE_COLUMNS = "GRANTEE:292 TABLE_CATALOG:512"
@@ -458,12 +462,12 @@ _GRANTEE_COLUMNS = "GRANTEE:292 TABLE_CATALOG:512"
 
 def _column(context: Context) -> Iterable[Row]:
     book, accounts = books(context)
-    known = {account[:2]: account for account in accounts}
+    visible = {account[:2]: account for account in accounts}
     for row in book.columns:
-        if row[:2] in known:
-            for word in (each for each in COLUMN if each in row.privileges):
+        if row[:2] in visible:
+            for word in (privilege for privilege in COLUMN if privilege in row.privileges):
                 place = ["def", row.database, row.table, row.column]
-                yield [known[row[:2]].shown, *place, word, "NO"]
+                yield [visible[row[:2]].title, *place, word, "NO"]
 
 
 def _enabled_roles(context: Context) -> Iterable[Row]:
@@ -543,32 +547,34 @@ def analyze_queue(context: Context) -> Iterable[Row]:
 
 def _scored(job: AnalysisJob, at_s: float) -> Iterator[object]:
     indicators = job.indicators(at_s)
-    found = parts(indicators, job.has_new_index)
+    scores = parts(indicators, job.has_new_index)
     yield from indicators
-    yield from found
-    yield found.total
+    yield from scores
+    yield scores.total
     yield len(job.partitions)
     yield len(job.indexes) + sum(len(indexes) for _, indexes in job.missing)
 
 
 class _Names:
-    """Names by ids, each table read once."""
+    """Names by ids; each database is read once."""
 
     def __init__(self, context: Context) -> None:
         self._txn = context.txn
         self._databases: dict[int, str | None] = {}
 
     def of(self, table_id: int, key: int, partition: int) -> Row:
-        """Schema, table, partition and the physical id; NULLs for what is gone."""
+        """Schema, table, partition and the physical id; NULLs for dropped objects."""
         table = meta.get_table(self._txn, table_id)
         if table is None:
             return [None, None, None, key]
         database_id = table.exuvia_db
         if database_id not in self._databases:
-            found = meta.get_database(self._txn, database_id)
-            self._databases[database_id] = None if found is None else found.db_name.O
+            database = meta.get_database(self._txn, database_id)
+            self._databases[database_id] = None if database is None else database.db_name.O
         definitions = table.partition.definitions if table.partition is not None else ()
-        name = next((each.name.O for each in definitions if each.id == partition), None)
+        name = next(
+            (definition.name.O for definition in definitions if definition.id == partition), None
+        )
         return [self._databases[database_id], table.name.O, name, key]
 
 
@@ -580,43 +586,56 @@ ANALYZE_STATUS_COLUMNS = (
 
 
 def analyze_status(context: Context) -> Iterable[Row]:
-    """Analyses, the latest first: information_schema.analyze_status."""
+    """Rows of ANALYZE_STATUS, the latest first."""
     zone = context.zone
-    for each in analyze_jobs.newest(context.txn):
-        if not sees(context, each.schema, each.table):
+    for analysis in analyze_jobs.newest(context.txn):
+        if not sees(context, analysis.schema, analysis.table):
             continue
         started, ended = (
             None if moment is None else shift_zone(moment, None, zone) & _WHOLE_SECONDS
-            for moment in (each.started, each.ended)
+            for moment in (analysis.started, analysis.ended)
         )
-        line = [each.schema, each.table, each.partition, each.info, each.rows, started, ended]
-        line += [analyze_jobs.STATES[each.state], each.reason, each.instance, each.process_id]
-        yield [*line, *_progress(context, each)]
+        line = [
+            analysis.schema,
+            analysis.table,
+            analysis.partition,
+            analysis.info,
+            analysis.rows,
+            started,
+            ended,
+        ]
+        line += [
+            analyze_jobs.STATES[analysis.state],
+            analysis.reason,
+            analysis.instance,
+            analysis.process_id,
+        ]
+        yield [*line, *_progress(context, analysis)]
 
 
 _WHOLE_SECONDS = ~((1 << 20) - 1)  # a packed moment without its microseconds
 
 
-def _progress(context: Context, each: analyze_jobs.Logged) -> Row:
-    """Seconds that remain, share done, and rows there are, while it runs."""
-    if each.state != analyze_jobs.RUNNING or each.started is None or not each.rows:
+def _progress(context: Context, analysis: analyze_jobs.Logged) -> Row:
+    """Remaining seconds, the share done, and the table's rows, for a running analysis."""
+    if analysis.state != analyze_jobs.RUNNING or analysis.started is None or not analysis.rows:
         return [None, None, None]
     tables = (
         table
         for database, table in all_tables(context)
-        if (database.db_name.O, table.name.O) == (each.schema, each.table)
+        if (database.db_name.O, table.name.O) == (analysis.schema, analysis.table)
     )
     table = next(tables, None)
     if table is None:
         return [None, None, None]
-    total = max(row_count(context, table), each.rows)
-    passed = seconds_between(each.started, context.utc_now)
-    remaining = int(passed * (total - each.rows) / each.rows)
-    return [str(remaining), f"{each.rows / total:.4f}", total]
+    total = max(row_count(context, table), analysis.rows)
+    elapsed_s = seconds_between(analysis.started, context.utc_now)
+    remaining = int(elapsed_s * (total - analysis.rows) / analysis.rows)
+    return [str(remaining), f"{analysis.rows / total:.4f}", total]
 
 
 def seconds_between(earlier: int, later: int) -> float:
-    """Between two packed moments of the same day or neighbours."""
+    """Seconds between two packed moments that are less than a day apart."""
 
     def seconds(packed: int) -> float:
         clock = (packed >> 32 & 31) * 3600 + (packed >> 26 & 63) * 60 + (packed >> 20 & 63)
@@ -638,7 +657,7 @@ _CHANGE_LOG_COLUMNS = (
 
 
 def change_logs(context: Context) -> Iterable[Row]:
-    """Logs of tables: what AS OF TIMESTAMP can read, and about how large each is."""
+    """Change logs of tables: the moments that AS OF TIMESTAMP can read, and estimated sizes."""
     store, txn = context.session.services.store, context.txn
     txn.open()
     newest = logs_kept.newest_moment(txn)
@@ -651,11 +670,12 @@ def change_logs(context: Context) -> Iterable[Row]:
             yield [*line, *[None] * 5]
             continue
         oldest = logs_kept.first_moment(txn, partial(_is_readable, store, log))
-        shown = [
-            None if oldest is None else _shown_moment(context, each) for each in (oldest, newest)
+        moments = [
+            None if oldest is None else _shown_moment(context, moment)
+            for moment in (oldest, newest)
         ]
         size = logs_kept.size_of(store, txn, list(map(keys.span_of, log.prefixes)))
-        yield [*line, *shown, size.records, size.bytes, log.floor or None]
+        yield [*line, *moments, size.records, size.bytes, log.floor or None]
 
 
 def _is_readable(store: Store, log: Log, moment: Moment) -> bool:
@@ -685,33 +705,40 @@ _INSPECT_ERROR_COLUMNS = (
 
 
 def inspect_jobs(context: Context) -> Iterable[Row]:
-    """Inspections that are kept, the oldest first."""
-    for each in inspection.every(context.txn):
-        if not sees(context, each.database, each.table):
+    """The retained inspections, the oldest first."""
+    for job in inspection.every(context.txn):
+        if not sees(context, job.database, job.table):
             continue
         moments = [
             shift_zone(packed_moment(moment), None, context.zone) & _WHOLE_SECONDS
             if moment
             else None
-            for moment in (each.asked, each.began, each.ended)
+            for moment in (job.asked, job.began, job.ended)
         ]
-        line: Row = [each.id, each.database, each.table, each.state, len(each.findings), each.rows]
-        yield [*line, *moments, each.user or ("schedule" if each.automatic else ""), each.note]
+        line: Row = [job.id, job.database, job.table, job.state, len(job.findings), job.rows]
+        yield [*line, *moments, job.user or ("schedule" if job.automatic else ""), job.note]
 
 
 def inspect_errors(context: Context) -> Iterable[Row]:
     """Findings of inspections. They contain values of rows, so privileges apply."""
-    for each in inspection.every(context.txn):
-        if not reads(context, each.database, each.table):
+    for job in inspection.every(context.txn):
+        if not reads(context, job.database, job.table):
             continue
-        for found in each.findings:
-            yield [each.id, each.database, each.table, *found_as_row(found)]
+        for finding in job.findings:
+            yield [job.id, job.database, job.table, *finding_row(finding)]
 
 
-def found_as_row(found: inspection.InspectFinding) -> Row:
-    """A finding, NULL where it says nothing."""
-    said = (found.partition, found.element, found.kind, found.row, found.details, found.mend)
-    return [each or None for each in said]
+def finding_row(finding: inspection.InspectFinding) -> Row:
+    """A finding as a row, with NULL for empty texts."""
+    texts = (
+        finding.partition,
+        finding.element,
+        finding.kind,
+        finding.row,
+        finding.details,
+        finding.mend,
+    )
+    return [text or None for text in texts]
 
 
 INSPECTIONS = (
@@ -720,44 +747,47 @@ INSPECTIONS = (
 )
 
 
-# -- drops that can be taken back ------------------------------------------------------------------
+# -- drops that can be undone ----------------------------------------------------------------------
 
 _UNDO_COLUMNS = "JOB_ID# TABLE_SCHEMA TABLE_NAME KIND NAME KEPT_UNTIL@ STATE COST:256"
 _HIDDEN_COST = {
-    "index": "writes keep the index; UNDO reads all rows to compare",
-    "column": "rows written hold the column; UNDO compares indexes on it, if any",
-    "modify": "rows written hold the former value, too; UNDO writes every row",
-    "table": "the rows stay; UNDO copies those written since beside them, and compares indexes",
+    "index": "writes update the index; UNDO compares it with all rows",
+    "column": "new rows contain the column; UNDO compares its indexes",
+    "modify": "new rows contain the former value, too; UNDO writes every row",
+    "table": "rows are retained; UNDO copies rows written since, and compares indexes",
 }
 _AGAIN = {
-    "index": "fills the index anew",
+    "index": "backfills the index again",
     "modify": "changes the column back",
     "key": "moves all rows to the handles of the former key",
 }
 
 
 def undo(context: Context) -> Iterable[Row]:
-    """What ADMIN UNDO DDL JOB can take back: hidden elements, and definitions (ddl/kept.py)."""
-    found = kept.every(context.txn)
-    tables = all_tables(context) if found else ()
+    """The drops that ADMIN UNDO DDL JOB can undo: hidden elements, and definitions
+    (ddl/kept.py)."""
+    retained = kept.every(context.txn)
+    tables = all_tables(context) if retained else ()
     places = {table.id: (database, table) for database, table in tables}
-    for each in found:
-        if each.table_id not in places:
+    for drop in retained:
+        if drop.table_id not in places:
             continue
-        database, table = places[each.table_id]
-        if stands_again(table, each):
+        database, table = places[drop.table_id]
+        if stands_again(table, drop):
             continue
-        line: Row = [each.job_id, database.db_name.O, table.name.O, each.kind, each.name]
-        state, cost = "hidden", _HIDDEN_COST.get(each.kind, "")
-        if each.is_definition:
-            state, cost = "definition", f"none; UNDO {_AGAIN[each.kind]}"
-        elif each.ended_by or not is_hidden(table, each):
+        line: Row = [drop.job_id, database.db_name.O, table.name.O, drop.kind, drop.name]
+        state, cost = "hidden", _HIDDEN_COST.get(drop.kind, "")
+        if drop.is_definition:
+            state, cost = "definition", f"none; UNDO {_AGAIN[drop.kind]}"
+        elif drop.ended_by or not is_hidden(table, drop):
             state = "ending"
-        elif each.kind == "table":
+        elif drop.kind == "table":
             state = "rows"
-        until = packed_time(each.until)
-        shown = None if until is None else shift_zone(until, None, context.zone) & _WHOLE_SECONDS
-        yield [*line, shown, state, cost]
+        until = packed_time(drop.until)
+        until_local = (
+            None if until is None else shift_zone(until, None, context.zone) & _WHOLE_SECONDS
+        )
+        yield [*line, until_local, state, cost]
 
 
 UNDO = (("EXUVIA_UNDO", _UNDO_COLUMNS, undo),)

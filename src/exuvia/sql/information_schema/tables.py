@@ -1,11 +1,13 @@
-"""information_schema: databases, tables, columns, indexes, constraints, partitions, views and
-sequences, in TiDB 8.5's columns.
+"""information_schema: databases, tables, columns, indexes, constraints, partitions, views,
+sequences.
 
-Sizes are estimates. A column of numbers, times, ENUM or SET counts 8 bytes a row, a DECIMAL what
-its digits take; texts and the like count what the last ANALYZE added up. An index counts the bytes
-of its columns.
+The columns are those of TiDB 8.5.
 
-Indexes and constraints have today's names.
+Sizes are estimates. A column of numbers, times, ENUM or SET counts 8 bytes a row. A DECIMAL counts
+the bytes of its digits. Texts and similar types count the total of the last ANALYZE. An index
+counts the bytes of its columns.
+
+Indexes and constraints have their present names.
 """
 
 from collections.abc import Iterable, Iterator
@@ -50,7 +52,7 @@ PRIVILEGES = "select,insert,update,references"
 
 
 def all_tables(context: Context) -> Iterator[tuple[DatabaseInfo, TableInfo]]:
-    """Every public table of every public database, by name; of those that are asked about."""
+    """Every visible table of every database, by name, limited to the names in the query's WHERE."""
     schemas, rights = context.session.services.schemas, context.session.rights
     about = context.about
     for database in schemas.databases(context.txn):
@@ -62,7 +64,7 @@ def all_tables(context: Context) -> Iterator[tuple[DatabaseInfo, TableInfo]]:
 
 
 def sees(context: Context, database: str | None, table: str | None) -> bool:
-    """Whether the account may know of a table that a list names; NULL names what is gone."""
+    """Whether the account may see a listed table. NULL names a dropped table."""
     rights = context.session.rights
     if database is None or table is None:
         return rights.everything
@@ -70,7 +72,7 @@ def sees(context: Context, database: str | None, table: str | None) -> bool:
 
 
 def reads(context: Context, database: str, table: str) -> bool:
-    """Whether the account may SELECT the whole table: a list has values of its rows."""
+    """Whether the account may SELECT the whole table. For lists that contain values of rows."""
     rights = context.session.rights
     return rights.everything or "SELECT" in rights.on_table(database, table)
 
@@ -78,7 +80,7 @@ def reads(context: Context, database: str, table: str) -> bool:
 def privileges_of(
     context: Context, database: str, table: TableInfo, column: ColumnInfo
 ) -> str | None:
-    """PRIVILEGES of a column. None where the account may not know of the column, as in MySQL 8."""
+    """PRIVILEGES of a column, or None if the account may not see the column, as in MySQL 8."""
     rights = context.session.rights
     if rights.everything or database in EVERYBODY_READS or table.is_local_temporary:
         return PRIVILEGES
@@ -87,52 +89,52 @@ def privileges_of(
 
 def _schemata(context: Context) -> Iterable[Row]:
     rights = context.session.rights
-    for each in context.session.services.schemas.databases(context.txn):
-        if not rights.lists_database(each.db_name.O):
+    for database in context.session.services.schemas.databases(context.txn):
+        if not rights.lists_database(database.db_name.O):
             continue
-        policy = policy_name(context, each.policy_ref_info)
-        yield ["def", each.db_name.O, each.charset, each.collate, None, policy, "NO"]
+        policy = policy_name(context, database.policy_ref_info)
+        yield ["def", database.db_name.O, database.charset, database.collate, None, policy, "NO"]
 
 
 def policy_name(context: Context, policy: PolicyRef | None) -> str | None:
-    """TIDB_PLACEMENT_POLICY_NAME."""
+    """The value of TIDB_PLACEMENT_POLICY_NAME."""
     if policy is None:
         return None
-    found = find_policy(context.txn, policy.name.L)
-    return found.name.O if found is not None and found.id == policy.id else None
+    current = find_policy(context.txn, policy.name.L)
+    return current.name.O if current is not None and current.id == policy.id else None
 
 
 def kind_of(database: DatabaseInfo, table: TableInfo) -> str:
-    """TABLE_TYPE."""
+    """The value of TABLE_TYPE."""
     if not table.is_stored:
         return "SEQUENCE" if table.view is None else "VIEW"
     return "SYSTEM VIEW" if database.db_name.L == "information_schema" else "BASE TABLE"
 
 
 def row_count(context: Context, table: TableInfo) -> int:
-    """About how many rows it has; a sequence is one."""
+    """The estimated number of rows; 1 for a sequence."""
     if table.sequence is not None:
         return 1
     count = context.session.services.store.count
-    return sum(count(keys.span_of(keys.row_prefix(each))) for each in table.physical_ids)
+    return sum(count(keys.span_of(keys.row_prefix(table_id))) for table_id in table.physical_ids)
 
 
 def next_auto(context: Context, table: TableInfo) -> int | None:
-    """The id AUTO_INCREMENT gives next, None for a table without."""
+    """The next value of AUTO_INCREMENT, or None for a table without it."""
     if not any(column.auto_increment for column in table.public_columns):
         return None
     return context.session.services.ids.peek(context.txn, table.id)
 
 
 def next_random(context: Context, table: TableInfo) -> int:
-    """What the counter of AUTO_RANDOM gives next, 0 for a table without."""
+    """The next value of AUTO_RANDOM's counter, or 0 for a table without it."""
     if not table.auto_random_bits:
         return 0
     return context.session.services.ids.peek(context.txn, table.id)
 
 
 def table_row(context: Context, database: DatabaseInfo, table: TableInfo) -> Row:
-    """A row of TABLES; of a view little is known."""
+    """A row of TABLES. Most columns of a view are NULL."""
     if table.view is not None:
         head: Row = ["def", database.db_name.O, table.name.O, "VIEW", *[None] * 16]
         return [*head, "VIEW", table.id, None, "NONCLUSTERED", None, None]
@@ -148,21 +150,21 @@ def table_row(context: Context, database: DatabaseInfo, table: TableInfo) -> Row
 
 
 def computed_table_row(database: DatabaseInfo, table: TableInfo) -> Row:
-    """The same of a table that is computed when it is read."""
+    """A row of TABLES for a computed table."""
     facts: Row = ["def", database.db_name.O, table.name.O, kind_of(database, table), "InnoDB", 10]
     facts += ["Compact", 0, 0, 0, 0, 0, 0, None, None, None, None, table.collate, None]
     return [*facts, "", table.comment, table.id, None, "NONCLUSTERED", None, None]
 
 
 def options_text(table: TableInfo) -> str:
-    """CREATE_OPTIONS."""
+    """The value of CREATE_OPTIONS."""
     if table.partition is not None:
         return "partitioned"
     return "cached=on" if table.cache_table_status else ""
 
 
 def _sharding(table: TableInfo) -> str:
-    """TIDB_ROW_ID_SHARDING_INFO."""
+    """The value of TIDB_ROW_ID_SHARDING_INFO."""
     if table.auto_random_bits:
         return f"PK_AUTO_RANDOM_BITS={table.auto_random_bits}"
     if table.pk_is_handle:
@@ -215,12 +217,12 @@ def _columns(context: Context) -> Iterable[Row]:
         for n, column in enumerate(table.public_columns):
             privileges = privileges_of(context, database.db_name.L, table, column)
             if privileges is not None:
-                shown = column_in(column, None, context.zone)
-                yield column_row(database, table, shown, n + 1, privileges)
+                visible = column_in(column, None, context.zone)
+                yield column_row(database, table, visible, n + 1, privileges)
 
 
 def nothing(context: Context) -> Iterable[Row]:
-    """No rows: kinds of objects that do not exist here."""
+    """No rows, for kinds of objects that do not exist here."""
     return ()
 
 
@@ -236,17 +238,16 @@ _DIGITS_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 
 
 class Sizes:
-    """Of one table that has so many rows, or of one partition. No partition has a part of a global
-    index."""
+    """The sizes of a table or partition with `rows` rows. A partition excludes global indexes."""
 
     def __init__(
         self, context: Context, table: TableInfo, rows: int, partition: int | None = None
     ) -> None:
         ids = table.physical_ids if partition is None else (partition,)
         analyzed = _analyzed(context, ids) if rows else {}
-        columns = [each for each in table.cols if each.state == SchemaState.PUBLIC]
+        columns = [column for column in table.cols if column.state == SchemaState.PUBLIC]
         self._rows = rows
-        self._bytes = {each.id: _bytes(each, rows, analyzed) for each in columns}
+        self._bytes = {column.id: _bytes(column, rows, analyzed) for column in columns}
         self.of_rows = sum(self._bytes.values())
         self.of_a_row = self.of_rows // rows if rows else 0
         self.of_indexes = sum(self._indexes(table, partition is None))
@@ -261,12 +262,12 @@ class Sizes:
 
 
 def _analyzed(context: Context, ids: Iterable[int]) -> dict[int, int]:
-    """Bytes in all by column id."""
-    found: dict[int, int] = {}
-    for each in ids:
-        for head in records.heads(context.txn, each, 0):
-            found[head.hist_id] = found.get(head.hist_id, 0) + head.size
-    return found
+    """Total bytes of each column, by column id."""
+    sizes: dict[int, int] = {}
+    for physical_id in ids:
+        for head in records.heads(context.txn, physical_id, 0):
+            sizes[head.hist_id] = sizes.get(head.hist_id, 0) + head.size
+    return sizes
 
 
 def _bytes(column: ColumnInfo, rows: int, analyzed: dict[int, int]) -> int:
@@ -300,8 +301,8 @@ def _views(context: Context) -> Iterable[Row]:
         maker = view.view_definer.Username, view.view_definer.Hostname
         definer = "@".join(maker)
         rights = context.session.rights
-        held = rights.on_table(database.db_name.O, info.name.O)
-        is_shown = rights.everything or maker == rights.account or SHOWS_VIEW <= held
+        privileges = rights.on_table(database.db_name.O, info.name.O)
+        is_shown = rights.everything or maker == rights.account or SHOWS_VIEW <= privileges
         row: Row = ["def", database.db_name.O, info.name.O, view.view_select if is_shown else ""]
         row += [CHECK_OPTIONS[view.view_checkoption], "NO", definer]
         yield [*row, SECURITIES[view.view_security], info.charset, info.collate]
@@ -309,12 +310,16 @@ def _views(context: Context) -> Iterable[Row]:
 
 def _sequences(context: Context) -> Iterable[Row]:
     for database, info in all_tables(context):
-        each = info.sequence
-        if each is None:
+        sequence = info.sequence
+        if sequence is None:
             continue
-        row: Row = ["def", database.db_name.O, info.name.O, int(each.sequence_cache)]
-        row += [each.sequence_cache_value, int(each.sequence_cycle), each.sequence_increment]
-        row += [each.sequence_max_value, each.sequence_min_value, each.sequence_start]
+        row: Row = ["def", database.db_name.O, info.name.O, int(sequence.sequence_cache)]
+        row += [
+            sequence.sequence_cache_value,
+            int(sequence.sequence_cycle),
+            sequence.sequence_increment,
+        ]
+        row += [sequence.sequence_max_value, sequence.sequence_min_value, sequence.sequence_start]
         yield [*row, info.comment]
 
 
@@ -414,7 +419,7 @@ def _key_column_usage(context: Context) -> Iterable[Row]:
                 continue
             for n, part in enumerate(index.idx_cols):
                 if expression_of(table, part) is not None:
-                    continue  # the hidden column behind it is nobody's
+                    continue  # the hidden column of the expression is not shown
                 if privileges_of(context, schema, table, table.cols[part.offset]) is None:
                     continue
                 row: Row = ["def", schema, index.idx_name.O, "def", schema, table.name.O]
@@ -434,14 +439,14 @@ def _table_constraints(context: Context) -> Iterable[Row]:
         schema = database.db_name.O
         for key in shown_keys(context, table):
             yield ["def", schema, key.fk_name.O, schema, table.name.O, "FOREIGN KEY", "YES"]
-        for each in table.checks:
-            if each.state == SchemaState.PUBLIC:
-                title, enforced = each.constraint_name.O, "YES" if each.enforced else "NO"
+        for check in table.checks:
+            if check.state == SchemaState.PUBLIC:
+                title, enforced = check.constraint_name.O, "YES" if check.enforced else "NO"
                 yield ["def", schema, title, schema, table.name.O, "CHECK", enforced]
 
 
 def shown_keys(context: Context, table: TableInfo) -> Iterator[FkInfo]:
-    """The public foreign keys, by today's names."""
+    """The public foreign keys, with present names."""
     if not table.foreign_keys:
         return
     child = context.table_of_id(table.id)
@@ -451,13 +456,15 @@ def shown_keys(context: Context, table: TableInfo) -> Iterator[FkInfo]:
 
 
 def key_usage(context: Context) -> Iterable[Row]:
-    """KEY_COLUMN_USAGE of foreign keys."""
+    """The rows of KEY_COLUMN_USAGE for foreign keys."""
     for database, table in all_tables(context):
         schema = database.db_name.O
         for key in shown_keys(context, table):
             pairs = zip(key.cols, key.ref_cols, strict=True)
             for n, (own, theirs) in enumerate(pairs, 1):
-                column = next((each for each in table.cols if each.name.L == own.L), None)
+                column = next(
+                    (candidate for candidate in table.cols if candidate.name.L == own.L), None
+                )
                 if column is not None and privileges_of(context, schema, table, column) is None:
                     continue
                 row: Row = ["def", schema, key.fk_name.O, "def", schema, table.name.O, own.O, n, n]
@@ -465,7 +472,7 @@ def key_usage(context: Context) -> Iterable[Row]:
 
 
 def referential_constraints(context: Context) -> Iterable[Row]:
-    """REFERENTIAL_CONSTRAINTS."""
+    """The rows of REFERENTIAL_CONSTRAINTS."""
     for database, table in all_tables(context):
         schema = database.db_name.O
         for key in shown_keys(context, table):
@@ -479,21 +486,21 @@ def referential_constraints(context: Context) -> Iterable[Row]:
 
 
 def check_constraints(context: Context) -> Iterable[Row]:
-    """CHECK_CONSTRAINTS."""
+    """The rows of CHECK_CONSTRAINTS."""
     for database, table in all_tables(context):
-        for each in table.checks:
-            if each.state == SchemaState.PUBLIC:
-                clause_text = f"({each.expr_string})"
-                yield ["def", database.db_name.O, each.constraint_name.O, clause_text]
+        for check in table.checks:
+            if check.state == SchemaState.PUBLIC:
+                clause_text = f"({check.expr_string})"
+                yield ["def", database.db_name.O, check.constraint_name.O, clause_text]
 
 
 def tidb_check_constraints(context: Context) -> Iterable[Row]:
-    """TIDB_CHECK_CONSTRAINTS: with the table's name and id."""
+    """The rows of TIDB_CHECK_CONSTRAINTS, with the table's name and id."""
     for database, table in all_tables(context):
-        for each in table.checks:
-            if each.state == SchemaState.PUBLIC:
-                row: Row = ["def", database.db_name.O, each.constraint_name.O]
-                yield [*row, f"({each.expr_string})", table.name.O, table.id]
+        for check in table.checks:
+            if check.state == SchemaState.PUBLIC:
+                row: Row = ["def", database.db_name.O, check.constraint_name.O]
+                yield [*row, f"({check.expr_string})", table.name.O, table.id]
 
 
 KEYS = (
@@ -548,45 +555,57 @@ KEYS = (
 # -- partitions ------------------------------------------------------------------------------------
 
 
-def description(each: PartitionDefinition) -> str | None:
+def description(definition: PartitionDefinition) -> str | None:
     """PARTITION_DESCRIPTION: the bound, or the list of values."""
-    if each.less_than:
-        return ",".join(each.less_than)
-    if each.in_values:
-        rows = (row[0] if len(row) == 1 else f"({','.join(row)})" for row in each.in_values)
+    if definition.less_than:
+        return ",".join(definition.less_than)
+    if definition.in_values:
+        rows = (row[0] if len(row) == 1 else f"({','.join(row)})" for row in definition.in_values)
         return ",".join(rows)
     return None
 
 
-def method(found: PartitionInfo) -> str:
-    """PARTITION_METHOD."""
-    by_columns = found.columns and found.type != PartitionType.KEY
-    return f"{found.type.name} COLUMNS" if by_columns else found.type.name
+def method(partitioning: PartitionInfo) -> str:
+    """The value of PARTITION_METHOD."""
+    by_columns = partitioning.columns and partitioning.type != PartitionType.KEY
+    return f"{partitioning.type.name} COLUMNS" if by_columns else partitioning.type.name
 
 
 def partition_rows(context: Context, database: DatabaseInfo, table: TableInfo) -> Iterable[Row]:
-    """Rows of PARTITIONS: one for each partition, one for a table without."""
-    found = table.partition
+    """The rows of PARTITIONS: one for each partition, or one for a table without partitions."""
+    partitioning = table.partition
     names: Row = ["def", database.db_name.O, table.name.O]
     count = context.session.services.store.count
     tail: Row = [None] * 4
-    if found is None:
-        rows = sum(count(keys.span_of(keys.row_prefix(each))) for each in table.physical_ids)
+    if partitioning is None:
+        rows = sum(
+            count(keys.span_of(keys.row_prefix(table_id))) for table_id in table.physical_ids
+        )
         blank: Row = [None] * 9
         size = Sizes(context, table, rows)
         facts: Row = [rows, size.of_a_row, size.of_rows, 0, size.of_indexes, 0]
         policy = policy_name(context, table.policy_ref_info)
         yield [*names, *blank, *facts, *tail, None, None, None, None, policy, None]
         return
-    expr = found.expr or ",".join(identifier(column.O) for column in found.columns)
-    for n, each in enumerate(found.definitions):
-        rows = count(keys.span_of(keys.row_prefix(each.id)))
-        row: Row = [*names, each.name.O, None, n + 1, None, method(found), None, expr, None]
-        size = Sizes(context, table, rows, each.id)
-        row += [description(each), rows, size.of_a_row, size.of_rows, 0, size.of_indexes, 0]
-        row += [*tail, each.comment, None, None]
-        policy = policy_name(context, each.policy_ref_info or table.policy_ref_info)
-        yield [*row, each.id, policy, table.exuvia_affinity or None]
+    expr = partitioning.expr or ",".join(identifier(column.O) for column in partitioning.columns)
+    for n, definition in enumerate(partitioning.definitions):
+        rows = count(keys.span_of(keys.row_prefix(definition.id)))
+        row: Row = [
+            *names,
+            definition.name.O,
+            None,
+            n + 1,
+            None,
+            method(partitioning),
+            None,
+            expr,
+            None,
+        ]
+        size = Sizes(context, table, rows, definition.id)
+        row += [description(definition), rows, size.of_a_row, size.of_rows, 0, size.of_indexes, 0]
+        row += [*tail, definition.comment, None, None]
+        policy = policy_name(context, definition.policy_ref_info or table.policy_ref_info)
+        yield [*row, definition.id, policy, table.exuvia_affinity or None]
 
 
 _COLUMNS = (

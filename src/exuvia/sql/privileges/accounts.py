@@ -5,16 +5,16 @@
          ^                                               |
          `-- CREATE USER, GRANT ... wake "privileges" ---'      every node loads within milliseconds
 
-A session asks `rights` of its account at every statement, which costs one comparison until the book
-changes. Without the tables (a store that is being upgraded) everybody is as root was.
+At every statement a session checks the `rights` of its account, which costs one comparison until
+the book changes. Without the tables (a store that is being upgraded) everybody has all privileges.
 
-Roles: accounts that are granted to accounts. What was granted is a graph, read from the account.
+Roles are accounts that are granted to accounts. The grants are a graph:
 
     role --edge--> account        mysql.role_edges
     account -> default roles      mysql.default_roles; active from the login on
     mandatory_roles               granted to everybody, by that variable
 
-A role's own roles are active with it. A cycle does no harm.
+A role's own roles are active with it. Cycles are allowed.
 """
 
 import hmac
@@ -66,58 +66,58 @@ class Edge(NamedTuple):
 
 
 class Roles(NamedTuple):
-    """Who was granted which."""
+    """The graph of granted roles."""
 
     edges: tuple[Edge, ...] = ()
     defaults: tuple[tuple[Name, Name], ...] = ()  # account, role
     mandatory: tuple[Name, ...] = ()
 
     def granted(self, account: Name) -> tuple[Name, ...]:
-        """Granted to it itself, and to everybody; by name."""
+        """The roles granted to the account itself and to everybody, by name."""
         own = {edge.role for edge in self.edges if edge.to == account}
         return tuple(sorted(own.union(self.mandatory) - {account}))
 
     def defaults_of(self, account: Name) -> tuple[Name, ...]:
-        """Active from its login on, by name."""
+        """The roles that are active from its login on, by name."""
         return tuple(sorted(role for one, role in self.defaults if one == account))
 
     def reachable(self, account: Name, active: Iterable[Name]) -> set[Name]:
-        """Those of the active roles that were granted to it, and all that was granted to them."""
+        """Those of the active roles that were granted to it, and all roles granted to these."""
         granted = self._closure([account]) | set(self.mandatory)
-        return self._closure([each for each in active if each in granted], with_ends=True)
+        return self._closure([role for role in active if role in granted], with_ends=True)
 
     def may_pass_on(self, account: Name, role: Name) -> bool:
         """Whether it was granted the role WITH ADMIN OPTION."""
-        return any(each == (role, account, True) for each in self.edges)
+        return any(edge == (role, account, True) for edge in self.edges)
 
     def _closure(self, ends: list[Name], with_ends: bool = False) -> set[Name]:
-        found: set[Name] = set(ends) if with_ends else set()
+        names: set[Name] = set(ends) if with_ends else set()
         waiting = list(ends)
         while waiting:
             name = waiting.pop()
             for edge in self.edges:
-                if edge.to == name and edge.role not in found:
-                    found.add(edge.role)
+                if edge.to == name and edge.role not in names:
+                    names.add(edge.role)
                     waiting.append(edge.role)
-        return found
+        return names
 
 
 NOBODY = Roles()
 
 
 def names_of(text: str) -> tuple[Name, ...]:
-    """The accounts that the text of a variable lists."""
-    found = []
-    for each in _ROLE.finditer(text):
-        user = next((part for part in each.groups()[:4] if part), "")
-        host = next((part for part in each.groups()[4:] if part), "%")
+    """The accounts that a variable's text lists."""
+    names = []
+    for match in _ROLE.finditer(text):
+        user = next((part for part in match.groups()[:4] if part), "")
+        host = next((part for part in match.groups()[4:] if part), "%")
         if user:
-            found.append((user, host.lower()))
-    return tuple(found)
+            names.append((user, host.lower()))
+    return tuple(names)
 
 
-def shown(name: Name) -> str:
-    """`role`@`host`, as CURRENT_ROLE() has it."""
+def role_text(name: Name) -> str:
+    """`role`@`host`, in the format of CURRENT_ROLE()."""
     return f"`{name[0]}`@`{name[1]}`"
 
 
@@ -140,12 +140,12 @@ class Account(NamedTuple):
     stored: str
     privileges: frozenset[str]
     is_locked: bool = False
-    dynamic: frozenset[str] = frozenset()  # of mysql.global_grants
-    grantable: frozenset[str] = frozenset()  # those of them that it may grant
+    dynamic: frozenset[str] = frozenset()  # from mysql.global_grants
+    grantable: frozenset[str] = frozenset()  # dynamic privileges that it may grant
     attributes: AccountAttributes = PLAIN
 
     @property
-    def shown(self) -> str:
+    def title(self) -> str:
         """'user'@'host'."""
         return f"'{self.user}'@'{self.host}'"
 
@@ -161,10 +161,10 @@ class Book(NamedTuple):
     lifetime_days: int = 0  # default_password_lifetime
 
     def find(self, user: str, host: str) -> Account | None:
-        """The account a client is let in as; `host` is its address."""
-        for each in self.accounts:
-            if each.user in (user, "") and _matches(each.host, host):
-                return each
+        """The account for a client's login; `host` is its address."""
+        for account in self.accounts:
+            if account.user in (user, "") and _matches(account.host, host):
+                return account
         return None
 
     def stand_in(self, user: str) -> Account:
@@ -173,39 +173,40 @@ class Book(NamedTuple):
         Its plugin is one of those that existing accounts have. The name and a secret of the server
         choose the plugin, so it is stable and does not reveal that the account does not exist."""
         with_password = [account for account in self.accounts if account.stored]
-        plugins = sorted({each.plugin for each in with_password}) or [passwords.NATIVE]
-        secret = min((each[:4] for each in with_password), default=("",))[-1].encode()
+        plugins = sorted({account.plugin for account in with_password}) or [passwords.NATIVE]
+        secret = min((account[:4] for account in with_password), default=("",))[-1].encode()
         place = hmac.digest(secret, user.encode(), "sha256")[0] % len(plugins)
         plugin = plugins[place]
         return Account(user, "%", plugin, passwords.unmatched(plugin), frozenset())
 
     def account(self, user: str, host: str) -> Account | None:
-        """The account of exactly that name."""
+        """The account with exactly this user and host, or None."""
         return next((a for a in self.accounts if (a.user, a.host) == (user, host.lower())), None)
 
     def is_expired(self, account: Account, now_s: int) -> bool:
-        """Whether its password has to be changed before it may do anything else."""
+        """Whether its password has to be changed before any other statement."""
         return account.attributes.is_expired(self.lifetime_days, now_s)
 
     def rights(self, account: Account, active: Iterable[Name] = ()) -> Rights:
-        """What it may do by itself and by those of these roles that it was granted."""
-        held = self.roles.reachable(account[:2], active)
-        names = {account[:2], *held}
+        """Its own privileges and those of the given roles, if they were granted to it."""
+        roles = self.roles.reachable(account[:2], active)
+        names = {account[:2], *roles}
         everywhere = account.privileges | account.dynamic
-        for each in self.accounts:
-            if each[:2] in held:
-                everywhere |= each.privileges | each.dynamic
+        for grantee in self.accounts:
+            if grantee[:2] in roles:
+                everywhere |= grantee.privileges | grantee.dynamic
         return Rights(
             everywhere,
-            [each for each in self.databases if each[:2] in names],
-            [each for each in self.tables if each[:2] in names],
-            [each for each in self.columns if each[:2] in names],
+            [row for row in self.databases if row[:2] in names],
+            [row for row in self.tables if row[:2] in names],
+            [row for row in self.columns if row[:2] in names],
             account[:2],
         )
 
 
 class Accounts:
-    """A node's book; stepped when the channel wakes it. Thread-safe: a book is never changed."""
+    """A node's book. The loop loads it when the channel wakes it. Thread-safe: books are
+    immutable."""
 
     channel = CHANNEL
 
@@ -220,61 +221,67 @@ class Accounts:
         self.load()
 
     def step(self, now: float) -> float:
-        """Load; seconds until the next look."""
+        """Load the book. Returns the seconds until the next look."""
         self.load()
         return _LOOK_S
 
     def load(self) -> None:
-        """Read what is committed."""
+        """Read the committed rows."""
         with self._store.read() as txn:
-            found = read(txn)
+            book = read(txn)
         with self._lock:
-            if found != self.book:
-                self.book = found
+            if book != self.book:
+                self.book = book
                 self.version += 1
 
     def record_login(self, account: Account, is_proved: bool, now_s: int) -> None:
-        """Count a login of an account whose failures lock it; asks the store, and waits for other
-        logins of that account here, which would only conflict. Raises 3955, Conflict."""
+        """Count a login of an account that is locked after failures.
+
+        Reads and writes the store. Waits for other logins of the account on this node, because they
+        would conflict. Raises 3955, Conflict."""
         with self._turns[account[:2]]:
             login_failures.record(self._store, account.user, account.host, is_proved, now_s)
 
     def rights_of_definer(self, user: str, host: str, by_name: bool) -> Rights | None:
-        """Rights of a view's definer with its default roles, None if there is no such account.
+        """The rights of a view's definer with its default roles, or None without such an account.
 
-        `by_name`: any account of that user will do. Views that were made before hosts were stored
-        have the host `%` for each definer."""
+        `by_name`: any account of that user matches. Views created before hosts were stored have the
+        host `%` for every definer."""
         book, name = self.book, (user, host.lower())
-        found = self._definers.get(name)
-        if found is None or found[0] is not book:
+        cached = self._definers.get(name)
+        if cached is None or cached[0] is not book:
             account = book.account(*name)
             if account is None and by_name:
-                account = next((each for each in book.accounts if each.user == user), None)
+                account = next(
+                    (candidate for candidate in book.accounts if candidate.user == user), None
+                )
             rights = None
             if account is not None:
                 rights = book.rights(account, book.roles.defaults_of(account[:2]))
-            found = self._definers[name] = book, rights
-        return found[1]
+            cached = self._definers[name] = book, rights
+        return cached[1]
 
     def remembered(self, account: Account) -> bytes:
-        """The double hash that was noted for what is stored now, or b""."""
+        """The double hash remembered for the present password, or b""."""
         stored, twice = self._hashes.get(account[:2], ("", b""))
         return twice if stored == account.stored else b""
 
     def remember(self, account: Account, twice: bytes) -> None:
-        """Its password has been seen: see passwords.py."""
+        """Remember the double hash of a verified password; passwords.py explains its use."""
         self._hashes[account[:2]] = account.stored, twice
 
 
 def read(txn: Transaction) -> Book:
-    """The book as a snapshot has it."""
+    """The book of a snapshot."""
     dynamic: dict[Name, dict[str, bool]] = {}
     for row in rows(txn, "global_grants"):
         mine = dynamic.setdefault((row["USER"], row["HOST"].lower()), {})
         mine[row["PRIV"]] = row["WITH_GRANT_OPTION"] == _YES
-    more = {(user, host.lower()): each for user, host, each in account_attributes.every(txn)}
+    more = {
+        (user, host.lower()): attributes for user, host, attributes in account_attributes.every(txn)
+    }
     accounts = [_account(row, dynamic) for row in rows(txn, "user")]
-    accounts = [each._replace(attributes=more.get(each[:2], PLAIN)) for each in accounts]
+    accounts = [account._replace(attributes=more.get(account[:2], PLAIN)) for account in accounts]
     accounts.sort(key=specific)
     databases = [
         OnDatabase(row["User"], row["Host"].lower(), row["DB"], _yes(row, (*DATABASE, GRANT)))
@@ -319,15 +326,15 @@ def _roles(txn: Transaction) -> Roles:
 
 
 def _words(text: str) -> frozenset[str]:
-    """The privileges of a SET's words."""
+    """The privileges in the text of a SET."""
     return frozenset(_PRIVILEGE[word] for word in text.split(",") if word in _PRIVILEGE)
 
 
-_PRIVILEGE = {word_of(each): each for each in (*GLOBAL, GRANT)}
+_PRIVILEGE = {word_of(privilege): privilege for privilege in (*GLOBAL, GRANT)}
 
 
 def rows(txn: Transaction, name: str) -> Iterable[dict[str, str]]:
-    """Rows of a system table as texts by column; none where the store has not got it yet."""
+    """The rows of a system table as texts by column. No rows if the store has no such table yet."""
     table = planned(txn, name)
     if not meta.revision(txn, table.info.id):
         return
@@ -336,7 +343,7 @@ def rows(txn: Transaction, name: str) -> Iterable[dict[str, str]]:
 
 
 def texts(row: Row, columns: Iterable[object]) -> dict[str, str]:
-    """A row as texts."""
+    """The row as texts by column."""
     return {
         column.name.O: "" if value is None else to_text(value, column.type)  # type: ignore[attr-defined]
         for value, column in zip(row, columns, strict=True)
@@ -353,35 +360,36 @@ def _account(row: dict[str, str], dynamic: dict[Name, dict[str, bool]]) -> Accou
         _yes(row, (*GLOBAL, GRANT)),
         row["Account_locked"] == _YES,
         frozenset(mine),
-        frozenset(each for each, grantable in mine.items() if grantable),
+        frozenset(privilege for privilege, grantable in mine.items() if grantable),
     )
 
 
 def _yes(row: dict[str, str], names: Iterable[str]) -> frozenset[str]:
-    return frozenset(each for each in names if row.get(column_of(each)) == _YES)
+    return frozenset(privilege for privilege in names if row.get(column_of(privilege)) == _YES)
 
 
 def specific(account: Account) -> tuple[int, int, bool]:
-    """What accounts are sorted by: names and addresses, networks, patterns, of these the long ones
-    first; users before accounts for anybody."""
+    """The sort key of accounts: names and addresses, networks, then patterns, longest prefix first.
+
+    Named users precede accounts for anybody."""
     host = account.host
     wild = [host.find(sign) for sign in "%_" if sign in host]
     kind = 2 if wild else 1 if "/" in host else 0
     return kind, -min(wild, default=len(host)), not account.user
 
 
-def _matches(wanted: str, host: str) -> bool:
-    """Whether a client's address is one of an account's host."""
-    if wanted == "localhost" and is_loopback(host):
+def _matches(account_host: str, host: str) -> bool:
+    """Whether a client's address matches an account's host."""
+    if account_host == "localhost" and is_loopback(host):
         return True
-    if "/" in wanted:
+    if "/" in account_host:
         try:
-            return ipaddress.ip_address(host) in ipaddress.ip_network(wanted, strict=False)
+            return ipaddress.ip_address(host) in ipaddress.ip_network(account_host, strict=False)
         except ValueError:
             return False
-    return name_matcher(wanted)(host)
+    return name_matcher(account_host)(host)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a client is on this machine."""
+    """Whether the client is on this machine."""
     return host in ("", "localhost") or host.startswith(_LOOPBACK)

@@ -1,12 +1,12 @@
-"""What a new password has to be: the variables validate_password.*, as TiDB reads them.
+"""The rules for new passwords: the variables validate_password.*, as TiDB reads them.
 
-    LOW       as long as `length` says
-    MEDIUM    and as many letters of both cases, digits and other characters as are said
-    STRONG    and no word of the dictionary in it, in any case: words of 4 to 100 characters,
+    LOW       at least `length` characters
+    MEDIUM    also the required numbers of letters of both cases, digits and other characters
+    STRONG    also no word of the dictionary, in any case: words of 4 to 100 characters,
               separated by ;
 
-With `check_user_name` neither the name of who sets it, nor that from right to left, is in it, under
-any policy. Only passwords are judged: what AS 'hash' brings cannot be.
+With `check_user_name` the password must not contain the user name of the session, also not
+reversed, under any policy. Hashes (AS 'hash') cannot be checked.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -17,7 +17,7 @@ Settings = Callable[[str], str]
 """The global value of a variable."""
 LOW, MEDIUM, STRONG = "LOW", "MEDIUM", "STRONG"
 _WORD_CHARS = range(4, 101)
-_SHORTEST = 4  # that has any strength
+_SHORTEST = 4  # shortest password with a strength above 0
 
 
 def is_enabled(settings: Settings) -> bool:
@@ -25,7 +25,7 @@ def is_enabled(settings: Settings) -> bool:
 
 
 def demand(settings: Settings, names: Iterable[str], password: str) -> None:
-    """Raises 1819 saying the first thing that is missing. `names`: of who sets it."""
+    """Raises 1819 for the first unmet rule. `names`: the user names of the session."""
     if not is_enabled(settings):
         return
     policy = settings("validate_password.policy")
@@ -38,7 +38,7 @@ def demand(settings: Settings, names: Iterable[str], password: str) -> None:
 
 
 def strength(settings: Settings, names: Iterable[str], password: str) -> int:
-    """VALIDATE_PASSWORD_STRENGTH: 0, 25, 50, 75 or 100."""
+    """The value of VALIDATE_PASSWORD_STRENGTH: 0, 25, 50, 75 or 100."""
     if not is_enabled(settings) or len(password) < _SHORTEST:
         return 0
     if any(_of_names(settings, names, password)):
@@ -69,7 +69,7 @@ def _of_characters(settings: Settings, password: str) -> Iterator[str]:
     mixed = int(settings("validate_password.mixed_case_count"))
     lower, upper = sum(map(str.islower, password)), sum(map(str.isupper, password))
     digits = sum(map(str.isdecimal, password))
-    for what, found, least in (
+    for what, count, least in (
         ("Lowercase", lower, mixed),
         ("Uppercase", upper, mixed),
         ("Digit", digits, int(settings("validate_password.number_count"))),
@@ -79,14 +79,14 @@ def _of_characters(settings: Settings, password: str) -> Iterator[str]:
             int(settings("validate_password.special_char_count")),
         ),
     ):
-        if found < least:
+        if count < least:
             yield f"Require Password {what} Count: {least}"
 
 
 def _of_dictionary(settings: Settings, password: str) -> Iterator[str]:
     words = settings("validate_password.dictionary").lower().split(";")
-    given = password.lower()
-    if any(len(word) in _WORD_CHARS and word in given for word in words):
+    lower_password = password.lower()
+    if any(len(word) in _WORD_CHARS and word in lower_password for word in words):
         yield "Password contains word in the dictionary"
 
 

@@ -1,4 +1,4 @@
-"""What is stored of a password, and how a client proves that it knows it.
+"""The stored forms of passwords, and the proofs that clients send.
 
     mysql_native_password    stored  *HEX(SHA1(SHA1(password)))
                              proof   SHA1(password) XOR SHA1(nonce + SHA1(SHA1(password)))
@@ -6,9 +6,8 @@
                              proof   SHA256(password) XOR SHA256(SHA256(SHA256(password)) + nonce)
 
 A node can check the second proof only after it has received the password once over an encrypted
-connection. From then on it keeps SHA256(SHA256(password)) in memory. SHA-256 crypt takes quadratic
-time, and any client may request it. So passwords of this plugin have at most MOST_BYTES, as in
-MySQL.
+connection. It then stores SHA256(SHA256(password)) in memory. SHA-256 crypt takes quadratic time,
+and any client may request it. So passwords of this plugin have at most MOST_BYTES, as in MySQL.
 Sources: MySQL protocol, "Authentication Methods"; U. Drepper, "Unix crypt using SHA-256".
 """
 
@@ -29,7 +28,7 @@ _ALPHABET = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def stored(plugin: str, password: str) -> str:
-    """What mysql.user holds; "" for no password. Raises 1819 for one that is too long."""
+    """The form stored in mysql.user; "" for no password. Raises 1819 for one that is too long."""
     if not password:
         return ""
     if plugin == NATIVE:
@@ -41,12 +40,12 @@ def stored(plugin: str, password: str) -> str:
 
 
 def unmatched(plugin: str) -> str:
-    """A text of the form of `stored` that no password is known to give."""
+    """A text in the format of `stored` that no known password produces."""
     return "*" + "0" * 40 if plugin == NATIVE else _HEAD + "." * (_SALT_BYTES + 43)
 
 
 def is_stored(plugin: str, text: str) -> bool:
-    """Whether a text may be what `stored` gives."""
+    """Whether the text is in the format of `stored`."""
     if not text:
         return True
     if plugin == NATIVE:
@@ -56,7 +55,7 @@ def is_stored(plugin: str, text: str) -> bool:
 
 
 def proves_native(proof: bytes, nonce: bytes, text: str) -> bool:
-    """Whether the proof is of the password behind `text`."""
+    """Whether the proof belongs to the password with the stored form `text`."""
     if not text or not proof:
         return not text and not proof
     if len(proof) != 20 or not is_stored(NATIVE, text):
@@ -67,7 +66,7 @@ def proves_native(proof: bytes, nonce: bytes, text: str) -> bool:
 
 
 def proves_cached(proof: bytes, nonce: bytes, twice: bytes) -> bool:
-    """Whether the proof is of the password whose double SHA-256 is `twice`."""
+    """Whether the proof belongs to the password with the double SHA-256 `twice`."""
     if len(proof) != 32:
         return False
     once = _xor(proof, sha256(twice + nonce).digest())
@@ -75,12 +74,12 @@ def proves_cached(proof: bytes, nonce: bytes, twice: bytes) -> bool:
 
 
 def twice_hashed(password: bytes) -> bytes:
-    """What `proves_cached` compares with."""
+    """The double SHA-256 that `proves_cached` needs."""
     return sha256(sha256(password).digest()).digest()
 
 
 def is_password(password: bytes, text: str) -> bool:
-    """Whether `text`, of caching_sha2_password, is stored of this password."""
+    """Whether `text` is the stored form of the password in caching_sha2_password."""
     if not text or not is_stored(CACHING, text):
         return not text and not password
     if len(password) > MOST_BYTES:
@@ -90,14 +89,14 @@ def is_password(password: bytes, text: str) -> bool:
 
 
 def is_of(text: str, password: str) -> bool:
-    """Whether `text` is stored of this password, by whichever plugin."""
+    """Whether `text` is the stored form of the password in either plugin."""
     if text.startswith(_HEAD):
         return is_password(password.encode(), text)
     return text == stored(NATIVE, password)
 
 
-def _xor(left: bytes, right: bytes) -> bytes:
-    return bytes(a ^ b for a, b in zip(left, right, strict=True))
+def _xor(one: bytes, other: bytes) -> bytes:
+    return bytes(a ^ b for a, b in zip(one, other, strict=True))
 
 
 # -- SHA-256 crypt ---------------------------------------------------------------------------------
@@ -117,10 +116,10 @@ def crypted(password: bytes, salt: bytes) -> str:
 def _first(password: bytes, salt: bytes) -> bytes:
     other = sha256(password + salt + password).digest()
     text = password + salt + _repeated(other, len(password))
-    left = len(password)
-    while left:
-        text += other if left & 1 else password
-        left >>= 1
+    bits = len(password)
+    while bits:
+        text += other if bits & 1 else password
+        bits >>= 1
     return sha256(text).digest()
 
 
@@ -129,12 +128,12 @@ def _repeated(digest: bytes, size: int) -> bytes:
 
 
 def _in_letters(digest: bytes) -> str:
-    found = []
+    parts = []
     a, b, c = 0, 10, 20
     for _ in range(10):
-        found.append(_letters(digest[a] << 16 | digest[b] << 8 | digest[c], 4))
+        parts.append(_letters(digest[a] << 16 | digest[b] << 8 | digest[c], 4))
         a, b, c = c + 1, a + 1, b + 1
-    return "".join(found) + _letters(digest[31] << 8 | digest[30], 3)
+    return "".join(parts) + _letters(digest[31] << 8 | digest[30], 3)
 
 
 def _letters(number: int, count: int) -> str:

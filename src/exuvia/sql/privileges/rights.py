@@ -1,14 +1,14 @@
-"""What one account may do: its own privileges and those of its active roles, added up.
+"""The privileges of one account: its own and those of its active roles, combined.
 
 everywhere   a set                          *.*
 databases    patterns -> sets               db.*
 tables       (database, table) -> set       db.t
 columns      (database, table) -> column -> set
 
-`demand_...` raises what a client is told where something is missing: 1142 about a table, 1143 about
-a column, 1044 about a database, 1227 about the whole server.
+`demand_...` raises the error for a missing privilege: 1142 on a table, 1143 on a column, 1044 on a
+database, 1227 on the server.
 
-The privileges there are, and where each may be granted (manual, "Privileges Provided").
+The privileges, and where each may be granted (manual, "Privileges Provided"):
 
 ON *.*     all of them        mysql.user       a column for each
 ON db.*    DATABASE           mysql.db         a column for each
@@ -60,7 +60,7 @@ COLUMNS: Final = {
     "REPLICATION SLAVE": "Repl_slave",
     "REPLICATION CLIENT": "Repl_client",
 }
-"""What SQL calls a privilege -> its column without `_priv`; GRANT OPTION is apart."""
+"""SQL's name of a privilege -> its column without `_priv`. GRANT OPTION is separate."""
 
 GRANT: Final = "GRANT OPTION"
 USAGE: Final = "USAGE"
@@ -85,19 +85,21 @@ DYNAMIC: Final = frozenset(
         *("RESOURCE_GROUP_ADMIN", "RESOURCE_GROUP_USER", "SET_USER_ID"),
     )
 )
-"""TiDB's, and MySQL's SET_USER_ID. Those that are asked for: ROLE_ADMIN, CONNECTION_ADMIN,
-SYSTEM_VARIABLES_ADMIN, SET_USER_ID; SUPER stands for each of them."""
+"""TiDB's dynamic privileges, and MySQL's SET_USER_ID.
+
+These are checked: ROLE_ADMIN, CONNECTION_ADMIN, SYSTEM_VARIABLES_ADMIN, SET_USER_ID. SUPER includes
+each of them."""
 
 EVERYTHING: Final = frozenset((*GLOBAL, GRANT))
 
 
 def column_of(privilege: str) -> str:
-    """Its column in mysql.user and mysql.db."""
+    """The privilege's column in mysql.user and mysql.db."""
     return ("Grant" if privilege == GRANT else COLUMNS[privilege]) + "_priv"
 
 
 def word_of(privilege: str) -> str:
-    """Its word in mysql.tables_priv."""
+    """The privilege's word in mysql.tables_priv."""
     return "Grant" if privilege == GRANT else privilege.title()
 
 
@@ -139,7 +141,7 @@ _NONE: dict[str, frozenset[str]] = {}
 
 
 class Rights:
-    """See the module. `everything`: no question needs an answer. `account`: user and host."""
+    """The combined privileges. `everything`: all checks succeed. `account`: user and host."""
 
     def __init__(
         self,
@@ -152,11 +154,11 @@ class Rights:
         self.account = account
         self.everywhere = everywhere
         self.everything = everywhere >= EVERYTHING
-        self._databases = [(name_matcher(each.database), each.privileges) for each in databases]
+        self._databases = [(name_matcher(row.database), row.privileges) for row in databases]
         self._tables: dict[tuple[str, str], frozenset[str]] = {}
-        for each in tables:
-            place = each.database.lower(), each.table.lower()
-            self._tables[place] = self._tables.get(place, frozenset()) | each.privileges
+        for row in tables:
+            place = row.database.lower(), row.table.lower()
+            self._tables[place] = self._tables.get(place, frozenset()) | row.privileges
         self._columns: dict[tuple[str, str], dict[str, frozenset[str]]] = {}
         for one in columns:
             mine = self._columns.setdefault((one.database.lower(), one.table.lower()), {})
@@ -165,36 +167,36 @@ class Rights:
 
     @property
     def by_columns(self) -> bool:
-        """Whether it holds privileges for single columns: its plans are its own."""
+        """Whether it has privileges for single columns, so that its plans cannot be shared."""
         return bool(self._columns)
 
     def on_database(self, database: str) -> frozenset[str]:
         """Privileges for all of a database."""
-        found = self.everywhere
+        combined = self.everywhere
         for matches, privileges in self._databases:
             if matches(database):
-                found |= privileges
-        return found
+                combined |= privileges
+        return combined
 
     def on_table(self, database: str, table: str) -> frozenset[str]:
-        """Privileges for a table."""
+        """Privileges for all of a table."""
         mine = self._tables.get((database.lower(), table.lower()), frozenset())
         return self.on_database(database) | mine
 
     def on_columns(self, database: str, table: str, privilege: str) -> set[str]:
-        """Columns (lower-case names) it holds the privilege for, beside what the table gives."""
+        """Columns (lower-case names) with the privilege, in addition to the table's privileges."""
         mine = self._columns.get((database.lower(), table.lower()), _NONE)
-        return {name for name, held in mine.items() if privilege in held}
+        return {name for name, privileges in mine.items() if privilege in privileges}
 
     def sees_database(self, database: str) -> bool:
-        """Whether it may know that the database is there."""
+        """Whether the account may see that the database exists."""
         if self.on_database(database) - {GRANT}:
             return True
-        wanted = database.lower()
-        return any(place[0] == wanted for place in (*self._tables, *self._columns))
+        lower = database.lower()
+        return any(place[0] == lower for place in (*self._tables, *self._columns))
 
     def sees_table(self, database: str, table: str) -> bool:
-        """Whether it may know that the table is there."""
+        """Whether the account may see that the table exists."""
         if (database.lower(), table.lower()) in self._columns:
             return True
         return self.whole_table(database, table)
@@ -204,38 +206,39 @@ class Rights:
         return self.everything or bool(self.on_table(database, table) - {GRANT})
 
     def lists_database(self, database: str) -> bool:
-        """Whether lists of databases show it: it may know of it, or see all."""
+        """Whether lists of databases contain it."""
         if self.everything or database.lower() in EVERYBODY_READS:
             return True
         return "SHOW DATABASES" in self.everywhere or self.sees_database(database)
 
-    def hidden(self, database: str) -> Refused | None:
-        """1044 for a database without any privilege in it."""
+    def database_refusal(self, database: str) -> Refused | None:
+        """The error 1044 if the account has no privilege in the database, or None."""
         if self.everything or database.lower() in EVERYBODY_READS or self.sees_database(database):
             return None
         return ErrDBaccessDenied(*self.account, database)
 
     def demand_table(self, privileges: Iterable[str], database: str, table: str) -> None:
-        """Raises 1142 for the first that is missing."""
+        """Raises 1142 for the first missing privilege."""
         if self.everything:
             return
-        held = self.on_table(database, table)
-        for each in privileges:
-            if each not in held:
-                raise ErrTableaccessDenied(each, *self.account, table)
+        on_table = self.on_table(database, table)
+        for privilege in privileges:
+            if privilege not in on_table:
+                raise ErrTableaccessDenied(privilege, *self.account, table)
 
     def demand_columns(
         self, privilege: str, place: tuple[str, str], columns: Iterable[str]
     ) -> None:
-        """Raises 1142 where there is none at all, 1143 for the first column without it."""
+        """Raises 1142 without the privilege for any column, 1143 for the first column without
+        it."""
         if self.everything or privilege in self.on_table(*place):
             return
-        held = self.on_columns(*place, privilege)
-        if not held:
+        allowed = self.on_columns(*place, privilege)
+        if not allowed:
             raise ErrTableaccessDenied(privilege, *self.account, place[1])
-        for each in columns:
-            if each.lower() not in held:
-                raise ErrColumnaccessDenied(privilege, *self.account, each, place[1])
+        for column in columns:
+            if column.lower() not in allowed:
+                raise ErrColumnaccessDenied(privilege, *self.account, column, place[1])
 
     def demand_locking(self, database: str, table: str) -> None:
         """Raises 1142 if the account may not lock the table's rows (FOR UPDATE, FOR SHARE).
@@ -254,19 +257,20 @@ class Rights:
         return self.on_columns(database, table, "SELECT").issuperset(map(str.lower, columns))
 
     def of_column(self, database: str, table: str, column: str) -> list[str]:
-        """The privileges it holds for a column, in the order of COLUMN. Without any it may not know
-        of the column, as in MySQL 8."""
+        """The privileges for a column, in the order of COLUMN.
+
+        Without any, the account may not see the column, as in MySQL 8."""
         mine = self._columns.get((database.lower(), table.lower()), _NONE)
-        held = self.on_table(database, table) | mine.get(column.lower(), frozenset())
-        return [each for each in COLUMN if each in held]
+        privileges = self.on_table(database, table) | mine.get(column.lower(), frozenset())
+        return [privilege for privilege in COLUMN if privilege in privileges]
 
     def demand_database(self, privilege: str, database: str) -> None:
-        """Raises 1044."""
+        """Raises 1044 without the privilege."""
         if privilege not in self.on_database(database):
             raise ErrDBaccessDenied(*self.account, database)
 
     def demand_everywhere(self, *privileges: str) -> None:
-        """Raises 1227 where it has none of them."""
+        """Raises 1227 if the account has none of the privileges everywhere."""
         if not self.everywhere & set(privileges):
             raise ErrSpecificAccessDenied(" or ".join(privileges))
 

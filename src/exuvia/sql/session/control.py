@@ -135,7 +135,7 @@ def use(session: SessionApi, node: Use, text: str) -> Result:
     """USE. Raises 1049, 1046 (no name at all)."""
     if not node.database:
         raise ErrNoDB()
-    hidden = session.rights.hidden(node.database)
+    hidden = session.rights.database_refusal(node.database)
     if hidden is not None:
         raise hidden
     with session.services.store.read() as txn:

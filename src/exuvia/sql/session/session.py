@@ -54,7 +54,7 @@ from exuvia.sql.parse.literals import (
 from exuvia.sql.parse.syntax_error import Misplaced, placed
 from exuvia.sql.parse.text import parse
 from exuvia.sql.planner import NOT_KEPT
-from exuvia.sql.privileges.accounts import ALL, Account, Name, Rights, shown
+from exuvia.sql.privileges.accounts import ALL, Account, Name, Rights, role_text
 from exuvia.sql.result import NULL, Note, Result, Row, notes_of
 from exuvia.sql.session import stale_read
 from exuvia.sql.session.prepared import Prepared, describe, parsed
@@ -727,7 +727,7 @@ class Session:
         if accounts is None or not self.active_roles:
             return "NONE"
         granted = accounts.book.roles.granted(self.account_name)
-        return ",".join(shown(each) for each in self.active_roles if each in granted) or "NONE"
+        return ",".join(role_text(each) for each in self.active_roles if each in granted) or "NONE"
 
     # -- what statements ask -----------------------------------------------------------------------
 

@@ -151,7 +151,7 @@ def _show(session: SessionApi, node: nodes.Show) -> None:
     if node.kind == "bindings" and node.scope == "global":
         session.rights.demand_everywhere("SUPER")
     if node.kind == "create database":
-        refusal = session.rights.hidden(node.database or session.database)
+        refusal = session.rights.database_refusal(node.database or session.database)
         if refusal is not None:
             raise refusal
 

@@ -1,1 +1,1 @@
-"""What is told of itself: SHOW, ADMIN, EXPLAIN, information_schema."""
+"""Statements that describe the system: SHOW, ADMIN, EXPLAIN, information_schema."""

@@ -1,12 +1,12 @@
-"""How rows of one table are read, as operators: by the path that a run with these constants takes.
+"""The operators that read one table, by the access path that a run with these constants takes.
 
     Points            Point_Get, Batch_Point_Get             handle:1
     KeyRange, all     TableReader over a Table..Scan         range:[1,5], keep order:false
     IndexRange        IndexLookUp: entries, then rows        no index is read without its rows
-    IndexMerge        likewise, of several scans             type: union
+    IndexMerge        the same, with several scans           type: union
     no range at all   TableDual                              rows:0
 
-A key whose constants are no bounds of it is not used, as it will not be when the plan runs. The
+A key is not used if its constants are not bounds of it, because a run would not use it either. The
 reads of a path (sql/statement/measure.py) are the steps of its operators.
 """
 
@@ -42,14 +42,14 @@ def parts_of(path: Path, context: Context) -> Sequence[Table]:
 
 
 def _is_inexact(path: Path, context: Context) -> bool:
-    """Whether a constant is no bound of the path's key, so that it reads all rows instead."""
+    """Whether a constant is not a bound of the path's key, so that the path reads all rows."""
     if isinstance(path, Points | UniquePoints):
         return combinations(path.match, context) is None
     return isinstance(path, Matched) and bounds(path.match, context) is None
 
 
 def taken_path(path: Path, context: Context) -> tuple[Path, bool]:
-    """The path that a run reads by, of the logical table; whether it finds no more than asked."""
+    """The path of the logical table that a run takes, and whether it finds no additional rows."""
     inner = path.path if isinstance(path, Everywhere) else path
     inner = inner.resolved(context)
     if _is_inexact(inner, context):
@@ -58,7 +58,7 @@ def taken_path(path: Path, context: Context) -> tuple[Path, bool]:
 
 
 def is_unordered(path: Path, context: Context) -> bool:
-    """Whether a run sorts though the path was chosen for its order."""
+    """Whether a run sorts although the path was chosen for its order."""
     inner = path.path if isinstance(path, Everywhere) else path
     if isinstance(path, Everywhere) and not isinstance(path, Throughout):
         return len(parts_of(path, context)) != 1 or _is_inexact(inner, context)
@@ -66,8 +66,8 @@ def is_unordered(path: Path, context: Context) -> bool:
     return resolved is not inner or _is_inexact(resolved, context)
 
 
-class Keeps(NamedTuple):
-    """What a path does for an order, and how its table is called."""
+class ScanOrder(NamedTuple):
+    """The order in which a scan reads, and the title of its table."""
 
     title: str
     follows: bool = False
@@ -76,11 +76,11 @@ class Keeps(NamedTuple):
 
 
 def filter_operators(
-    found: Filter, path: Path, estimate: TableEstimate, context: Context
+    filtering: Filter, path: Path, estimate: TableEstimate, context: Context
 ) -> tuple[Operator, Reads, bool]:
-    """The operators of a path, whose steps its reads are, whether it finds no more than asked."""
-    in_order = found.follows and not is_unordered(path, context)
-    keeps = Keeps(found.source.alias, in_order, in_order and found.reverse)
+    """The operators of a path, its reads, and whether it finds no additional rows."""
+    in_order = filtering.follows and not is_unordered(path, context)
+    keeps = ScanOrder(filtering.source.alias, in_order, in_order and filtering.reverse)
     return path_operators(path, keeps, estimate, context)
 
 
@@ -88,9 +88,9 @@ _EVERY = "partition:all"
 
 
 def path_operators(
-    path: Path, keeps: Keeps, estimate: TableEstimate, context: Context
+    path: Path, keeps: ScanOrder, estimate: TableEstimate, context: Context
 ) -> tuple[Operator, Reads, bool]:
-    """As `filter_operators`."""
+    """Same result as `filter_operators`, for a path and an order."""
     path = path.resolved(context)
     inner, exact = taken_path(path, context)
     rows, table = estimate.of_path(inner), inner.table
@@ -100,41 +100,43 @@ def path_operators(
     order = f"keep order:{'true' if keeps.follows else 'false'}"
     order += ", desc" if keeps.reverse else ""
 
-    def told(*parts: str) -> str:
+    def info_text(*parts: str) -> str:
         return ", ".join(part for part in (*parts, pseudo) if part)
 
     if isinstance(inner, Points | UniquePoints):
         return _point(inner, place, keeps, rows, context), Reads(), exact
     if isinstance(inner, IndexMerge):
-        probe = Operator("TableRowIDScan", rows, STORE, title, told("keep order:false"))
+        probe = Operator("TableRowIDScan", rows, STORE, title, info_text("keep order:false"))
         build, by_start, one = [], {}, max(1.0, estimate.rows * EQUAL)
         for text, spans in inner.ranges(context):
-            info = told(f"range:{text}", "keep order:false")
-            each = Operator("IndexRangeScan", one, STORE, f"{title}, {_index(inner)}", info)
-            build.append(_within(path, each, context))
-            by_start.update({span.start: each.done for span in spans})
+            info = info_text(f"range:{text}", "keep order:false")
+            range_scan = Operator("IndexRangeScan", one, STORE, f"{title}, {_index(inner)}", info)
+            build.append(_within(path, range_scan, context))
+            by_start.update({span.start: range_scan.done for span in spans})
         top = lookup(Operator("IndexMerge", rows, ROOT, place, inner.kind), build, probe)
         return top, Reads(probe.done, None, by_start), exact
     ranges = shown_ranges(table, inner.match, context) if isinstance(inner, Matched) else []
     if isinstance(inner, Matched) and inner.match.used and not ranges:
         return Operator("TableDual", 0.0, info="rows:0"), Reads(), exact
-    said = f"range:{', '.join(ranges)}" if isinstance(inner, Matched) and inner.match.used else ""
+    range_text = (
+        f"range:{', '.join(ranges)}" if isinstance(inner, Matched) and inner.match.used else ""
+    )
     if isinstance(inner, IndexRange):
-        info = told(said, order)
+        info = info_text(range_text, order)
         scan = Operator(inner.name, rows, STORE, f"{title}, {_index(inner)}", info)
         scan.key_length = _key_length(inner)
         entries = _within(path, scan, context)
-        probe = Operator("TableRowIDScan", rows, STORE, title, told("keep order:false"))
+        probe = Operator("TableRowIDScan", rows, STORE, title, info_text("keep order:false"))
         top = lookup(Operator("IndexLookUp", rows, ROOT, place), [entries], probe)
         return top, Reads(probe.done, scan.done), exact
-    scan = Operator(inner.name, rows, STORE, title, told(said, order, keeps.top))
-    scan.key_length = _key_length(inner) if said else None
+    scan = Operator(inner.name, rows, STORE, title, info_text(range_text, order, keeps.top))
+    scan.key_length = _key_length(inner) if range_text else None
     top = Operator("TableReader", rows, ROOT, place, below=[scan], data="data")
     return top, Reads(scan.done, None), exact
 
 
 def _within(path: Path, scan: Operator, context: Context) -> Operator:
-    """The scan of an index, of a global one without what is not read."""
+    """The scan of an index. For a global index a Selection drops entries of other partitions."""
     if not isinstance(path, Throughout):
         return scan
     ids = ", ".join(str(part.physical_id) for part in path.choice.parts(context)) or "dual"
@@ -142,10 +144,10 @@ def _within(path: Path, scan: Operator, context: Context) -> Operator:
 
 
 def _point(
-    path: Points | UniquePoints, place: str, keeps: Keeps, rows: float, context: Context
+    path: Points | UniquePoints, place: str, keeps: ScanOrder, rows: float, context: Context
 ) -> Operator:
     table = path.table
-    # the entry of a global index says which partition its row is in: none is searched
+    # the entry of a global index has the row's partition: no other is searched
     is_told = isinstance(path, UniquePoints) and path.match.key.is_global and place == _EVERY
     access = [f"table:{table.info.name.O}", "" if is_told else place]
     values = sorted(set(combinations(path.match, context) or ()))
@@ -164,9 +166,9 @@ def _point(
         order, desc = (str(flag).lower() for flag in (keeps.follows, keeps.reverse))
         info.append(f"keep order:{order}, desc:{desc}")
     name = "Batch_Point_Get" if is_batch else "Point_Get"
-    found = Operator(name, rows, ROOT, ", ".join(filter(None, access)), ", ".join(info))
-    found.key_length = _key_length(path)
-    return found
+    operator = Operator(name, rows, ROOT, ", ".join(filter(None, access)), ", ".join(info))
+    operator.key_length = _key_length(path)
+    return operator
 
 
 def _bytes_in_mysql(column: ColumnInfo, length: int) -> int:
@@ -182,8 +184,9 @@ def _bytes_in_mysql(column: ColumnInfo, length: int) -> int:
 
 
 def _key_length(path: Path) -> int | None:
-    """Bytes of the parts of its key that a path uses, all of them where it reads the whole index.
-    MySQL adds 1 to a part that may be NULL and 2 to one whose length differs."""
+    """Bytes of the key parts that a path uses; all parts if it reads the whole index.
+
+    MySQL adds 1 to a part that may be NULL, and 2 to one of variable length."""
     if not isinstance(path, Matched):
         return None
     match = path.match

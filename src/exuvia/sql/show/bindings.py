@@ -14,22 +14,23 @@ _COLUMNS = (
 
 
 def bindings(context: Context, node: Show) -> Result:
-    """See the module; without a scope the session's own."""
+    """SHOW BINDINGS; without a scope the session's own."""
     if node.scope == "global":
-        found = every(context.txn)
+        selected = every(context.txn)
     else:
         own = context.session.settings.bindings.own
-        found = sorted(own.values(), key=lambda each: -each.update_time)
-    rows = [_row(context, each) for each in found]
+        selected = sorted(own.values(), key=lambda binding: -binding.update_time)
+    rows = [_row(context, binding) for binding in selected]
     return listing(context, columns_of(_COLUMNS), rows, node.like, node.where)
 
 
-def _row(context: Context, each: PlanBinding) -> Row:
+def _row(context: Context, binding: PlanBinding) -> Row:
     created, updated = (
-        shift_zone(moment, None, context.zone) for moment in (each.create_time, each.update_time)
+        shift_zone(moment, None, context.zone)
+        for moment in (binding.create_time, binding.update_time)
     )
     names = PlanBinding.__struct_fields__
     return [
-        {"create_time": created, "update_time": updated}.get(name, getattr(each, name))
+        {"create_time": created, "update_time": updated}.get(name, getattr(binding, name))
         for name in names
     ]

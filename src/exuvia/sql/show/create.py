@@ -1,4 +1,4 @@
-"""SHOW CREATE TABLE, DATABASE, VIEW and SEQUENCE, in TiDB's words.
+"""SHOW CREATE TABLE, DATABASE, VIEW and SEQUENCE, with TiDB's texts.
 
 `quote` quotes a name, with double quotes under ANSI_QUOTES. Expressions, a view's query and TTL are
 printed as stored, with backquotes, as in TiDB. Both sql_modes read them.
@@ -53,7 +53,7 @@ Quote = Callable[[str], str]
 
 
 def quote_of(context: Context) -> Quote:
-    """How the session's sql_mode has names quoted."""
+    """The function that quotes names as the session's sql_mode requires."""
     return ansi_identifier if "ANSI_QUOTES" in context.variable("sql_mode") else identifier
 
 
@@ -63,8 +63,10 @@ def create_table_text(
     constraints: Sequence[str] = (),
     quote: Quote = identifier,
 ) -> str:
-    """The statement that makes the table. `next_auto`: the number AUTO_INCREMENT or AUTO_RANDOM
-    gives next; `constraints`: `constraint_lines`."""
+    """The CREATE TABLE statement of a table.
+
+    `next_auto`: the next number of AUTO_INCREMENT or AUTO_RANDOM. `constraints`:
+    `constraint_lines`."""
     lines = [f"  {column_text(table, column, quote)}" for column in table.public_columns]
     handle = handle_text(table, quote)
     lines += [f"  {handle}"] if handle else []
@@ -74,7 +76,7 @@ def create_table_text(
     kind = _KINDS[table.temp_table_type]
     text = f"CREATE {kind} {quote(table.name.O)} (\n{body}\n)"
     text += f" ENGINE=InnoDB DEFAULT CHARSET={table.charset}"
-    if table.collate != "binary":  # as in TiDB, and MySQL before it
+    if table.collate != "binary":  # as in TiDB and MySQL
         text += f" COLLATE={table.collate}"
     if next_auto > 1 and any(column.auto_increment for column in table.public_columns):
         text += f" AUTO_INCREMENT={next_auto}"
@@ -109,7 +111,7 @@ _KINDS = {
 
 
 def ttl_options(ttl: TtlInfo) -> tuple[str, str, str]:
-    """TTL, TTL_ENABLE and TTL_JOB_INTERVAL as they are written."""
+    """TTL, TTL_ENABLE and TTL_JOB_INTERVAL as written in a statement."""
     charset = "_utf8mb4" if ttl.interval_expr[:1] == "'" else ""
     return (
         f"TTL={identifier(ttl.column.O)} + INTERVAL {charset}{ttl.interval_expr} {ttl.unit}",
@@ -119,7 +121,7 @@ def ttl_options(ttl: TtlInfo) -> tuple[str, str, str]:
 
 
 def placement_text(policy: PolicyRef | None, quote: Quote = identifier) -> str:
-    """What follows other options; "" for none."""
+    """The placement option, with a space before it, or ""."""
     if policy is None:
         return ""
     return f" /*T![placement] PLACEMENT POLICY={quote(policy.name.O)} */"
@@ -130,7 +132,7 @@ _NONCLUSTERED = "/*T![clustered_index] NONCLUSTERED */"
 
 
 def handle_text(table: TableInfo, quote: Quote = identifier) -> str:
-    """The primary key that is the row's handle and no index; "" for none."""
+    """The primary key that is the row's handle and not an index, or ""."""
     if not table.pk_is_handle or table.index("PRIMARY") is not None:
         return ""
     handle = next(c for c in table.cols if c.type.Flag & Flag.PRI_KEY)
@@ -138,7 +140,7 @@ def handle_text(table: TableInfo, quote: Quote = identifier) -> str:
 
 
 def column_text(table: TableInfo, column: ColumnInfo, quote: Quote = identifier) -> str:
-    """Its definition. A character set is said where it is not the table's."""
+    """The definition of a column. Has a character set if it differs from the table's."""
     kind, charset = column.type, ""
     plain = is_text(kind) and CHARSETS[kind.Charset][0] == kind.Collate == table.collate
     if is_text(kind) and not plain:
@@ -184,7 +186,7 @@ def _default(column: ColumnInfo) -> list[str]:
 
 
 def index_text(table: TableInfo, index: IndexInfo, quote: Quote = identifier) -> str:
-    """Its definition."""
+    """The definition of an index."""
     parts = ",".join(_part(table, part, quote) for part in index.idx_cols)
     spread = " /*T![global_index] GLOBAL */" if index.is_global else ""
     comment = f" COMMENT {quoted(index.comment)}" if index.comment else ""
@@ -192,10 +194,10 @@ def index_text(table: TableInfo, index: IndexInfo, quote: Quote = identifier) ->
         how = _CLUSTERED if table.pk_is_handle or index.exuvia_clustered else _NONCLUSTERED
         return f"PRIMARY KEY ({parts}){comment} {how}{spread}"
     head = "UNIQUE KEY" if index.is_unique else "KEY"
-    held = predicate_text(index)
-    only = f" WHERE {held}" if held else ""
-    hidden = " /*!80000 INVISIBLE */" if index.is_invisible else ""
-    return f"{head} {quote(index.idx_name.O)} ({parts}){only}{hidden}{comment}{spread}"
+    predicate = predicate_text(index)
+    only = f" WHERE {predicate}" if predicate else ""
+    invisible = " /*!80000 INVISIBLE */" if index.is_invisible else ""
+    return f"{head} {quote(index.idx_name.O)} ({parts}){only}{invisible}{comment}{spread}"
 
 
 def _part(table: TableInfo, part: IndexColumn, quote: Quote) -> str:
@@ -211,8 +213,9 @@ def create_database_text(
     quote: Quote = identifier,
     defaults: Defaults = MappingProxyType({}),
 ) -> str:
-    """The CREATE DATABASE statement. mysqldump requests it with IF NOT EXISTS. Omits the collation
-    if `defaults` has it for the character set."""
+    """The CREATE DATABASE statement. mysqldump requests it with IF NOT EXISTS.
+
+    Omits the collation if it is the character set's in `defaults`."""
     collate = ""
     if defaults.get(database.charset) != database.collate:
         collate = f" COLLATE {database.collate}"
@@ -229,34 +232,38 @@ _BY_NUMBER = (PartitionType.HASH, PartitionType.KEY)
 
 
 def partition_text(table: TableInfo, quote: Quote = identifier) -> str:
-    """What follows the options in SHOW CREATE TABLE, its line break first; "" for no partitions."""
-    found = table.partition
-    if found is None or found.type == PartitionType.NONE:
+    """The partitioning clause of SHOW CREATE TABLE, beginning with a line break, or ""."""
+    partitioning = table.partition
+    if partitioning is None or partitioning.type == PartitionType.NONE:
         return ""
-    names = "" if found.is_empty_columns else ",".join(quote(c.O) for c in found.columns)
-    if found.type == PartitionType.KEY:
+    names = (
+        "" if partitioning.is_empty_columns else ",".join(quote(c.O) for c in partitioning.columns)
+    )
+    if partitioning.type == PartitionType.KEY:
         head = f"KEY ({names})"
-    elif found.columns:
-        head = f"{found.type.name} COLUMNS({names})"
+    elif partitioning.columns:
+        head = f"{partitioning.type.name} COLUMNS({names})"
     else:
-        head = f"{found.type.name} ({found.expr})"
+        head = f"{partitioning.type.name} ({partitioning.expr})"
     text = f"\nPARTITION BY {head}"
-    if found.type in _BY_NUMBER and all(
-        each.name.O == f"p{n}" and not each.comment and each.policy_ref_info is None
-        for n, each in enumerate(found.definitions)
+    if partitioning.type in _BY_NUMBER and all(
+        definition.name.O == f"p{n}"
+        and not definition.comment
+        and definition.policy_ref_info is None
+        for n, definition in enumerate(partitioning.definitions)
     ):
-        return f"{text} PARTITIONS {len(found.definitions)}"
+        return f"{text} PARTITIONS {len(partitioning.definitions)}"
     lines = []
-    for each in found.definitions:
-        line = f"PARTITION {quote(each.name.O)}"
-        if each.less_than:
-            line += f" VALUES LESS THAN ({_escaped(each)})"
-        elif each.in_values == ((DEFAULT,),):
+    for definition in partitioning.definitions:
+        line = f"PARTITION {quote(definition.name.O)}"
+        if definition.less_than:
+            line += f" VALUES LESS THAN ({_escaped(definition)})"
+        elif definition.in_values == ((DEFAULT,),):
             line += " DEFAULT"
-        elif each.in_values:
-            line += f" VALUES IN ({_escaped(each)})"
-        line += f" COMMENT {quoted(each.comment)}" if each.comment else ""
-        lines.append(line + placement_text(each.policy_ref_info, quote))
+        elif definition.in_values:
+            line += f" VALUES IN ({_escaped(definition)})"
+        line += f" COMMENT {quoted(definition.comment)}" if definition.comment else ""
+        lines.append(line + placement_text(definition.policy_ref_info, quote))
     listed = ",\n ".join(lines)
     return f"{text}\n({listed})"
 
@@ -264,18 +271,18 @@ def partition_text(table: TableInfo, quote: Quote = identifier) -> str:
 _ESCAPES = {0: "\\0", 9: "\\t", 10: "\\n", 13: "\\r"}
 
 
-def _escaped(each: PartitionDefinition) -> str:
-    return (description(each) or "").translate(_ESCAPES)
+def _escaped(definition: PartitionDefinition) -> str:
+    return (description(definition) or "").translate(_ESCAPES)
 
 
-# -- constraints: names of keys' tables and columns are today's ------------------------------------
+# -- constraints: tables and columns have their present names --------------------------------------
 
 
 def constraint_lines(context: Context, table: TableInfo) -> list[str]:
-    """Lines of SHOW CREATE TABLE, foreign keys first.
+    """The constraint lines of SHOW CREATE TABLE, foreign keys first.
 
-    TiDB does not indent CHECK and keeps the parentheses that were written; SQLAlchemy reads it
-    only where it is indented as in MySQL. exuvia_compatibility says which."""
+    TiDB does not indent CHECK and keeps the parentheses as written. SQLAlchemy reads it only if it
+    is indented as in MySQL. exuvia_compatibility selects the form."""
     lines, quote = [], quote_of(context)
     own = context.table_of_id(table.id)
     home = own.database.db_name.O if own is not None else ""
@@ -283,11 +290,11 @@ def constraint_lines(context: Context, table: TableInfo) -> list[str]:
         mark = "" if key.version else " /* FOREIGN KEY INVALID */"
         lines.append(f"  {clause(key, home, ',', quote)}{mark}")
     mysql = table.checks and context.session.variable("exuvia_compatibility") == "mysql"
-    for each in table.checks:
-        if each.state == SchemaState.PUBLIC:
-            relaxed = "" if each.enforced else " /*!80016 NOT ENFORCED */"
-            title = quote(each.constraint_name.O)
-            text = each.expr_string
+    for check in table.checks:
+        if check.state == SchemaState.PUBLIC:
+            relaxed = "" if check.enforced else " /*!80016 NOT ENFORCED */"
+            title = quote(check.constraint_name.O)
+            text = check.expr_string
             if mysql:
                 wrapped = text if is_wrapped(text) else f"({text})"
                 lines.append(f"  CONSTRAINT {title} CHECK ({wrapped}){relaxed}")
@@ -297,8 +304,9 @@ def constraint_lines(context: Context, table: TableInfo) -> list[str]:
 
 
 def is_wrapped(text: str) -> bool:
-    """Whether one pair of parentheses is around all of it: a dump that is loaded and dumped again
-    must not gain a pair each time."""
+    """Whether one pair of parentheses encloses the whole text.
+
+    A dump that is loaded and dumped again must not gain a pair each time."""
     depth, quote = 0, ""
     for n, letter in enumerate(text):
         if quote:
@@ -326,7 +334,7 @@ def create_view(context: Context, node: Show) -> Result:
 
 
 def created_view(context: Context, info: TableInfo) -> Result:
-    """The answer for a view, however it was asked for."""
+    """The result of SHOW CREATE VIEW or SHOW CREATE TABLE for a view."""
     assert info.view is not None
     text = view_statement(info, info.view, quote_of(context))
     row: Row = [info.name.O, text, info.charset, info.collate]
@@ -339,7 +347,7 @@ def create_sequence(context: Context, node: Show) -> Result:
 
 
 def created_sequence(context: Context, info: TableInfo) -> Result:
-    """The answer for a sequence, however it was asked for."""
+    """The result of SHOW CREATE SEQUENCE or SHOW CREATE TABLE for a sequence."""
     assert info.sequence is not None
     text = sequence_statement(info, info.sequence, quote_of(context))
     return Result(columns_of("Sequence ~Create_Sequence:65535"), [[info.name.O, text]])
@@ -350,7 +358,7 @@ def _named(context: Context, node: Show, kind: str) -> TableInfo:
     database = context.database_of(node.table.db or "")
     info = context.definition(database, node.table.name).info
     if info.is_local_temporary:
-        # What a temporary table of that name hides. Raises 1142, 1146
+        # The object that a temporary table of that name hides. Raises 1142, 1146
         session = context.session
         if not session.rights.everything and not session.rights.sees_table(
             database, node.table.name
@@ -375,7 +383,7 @@ def demand_shown(context: Context, database: str, info: TableInfo) -> None:
 
 
 def view_statement(info: TableInfo, view: ViewInfo, quote: Quote = identifier) -> str:
-    """The statement that makes the view."""
+    """The CREATE VIEW statement of a view."""
     definer = view.view_definer
     who = f"{quote(definer.Username)}@{quote(definer.Hostname)}"
     columns = ", ".join(quote(column.name.O) for column in info.cols)
@@ -387,7 +395,7 @@ def view_statement(info: TableInfo, view: ViewInfo, quote: Quote = identifier) -
 
 
 def sequence_statement(info: TableInfo, sequence: SequenceInfo, quote: Quote = identifier) -> str:
-    """The statement that makes the sequence."""
+    """The CREATE SEQUENCE statement of a sequence."""
     cached = f"cache {sequence.sequence_cache_value}" if sequence.sequence_cache else "nocache"
     cycle = "cycle" if sequence.sequence_cycle else "nocycle"
     comment = f" COMMENT={quoted(info.comment)}" if info.comment else ""

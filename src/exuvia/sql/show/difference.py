@@ -1,20 +1,22 @@
 """The difference between two definitions of a table, as ALTER TABLEs; pure.
 
-    TableInfo, TableInfo -> Clauses -> Alters        one, unless clauses may not stand together
+    TableInfo, TableInfo -> Clauses -> Alters        one, unless clauses exclude each other
 
-What is compared is what SHOW CREATE TABLE says, piece by piece, so that a table is never different
-from its own text. Not compared, since a definition cannot ask for it: where ids go on, a lock of
-the schema, a change log, CACHE, PRE_SPLIT_REGIONS; nor the order of indexes.
+The texts of SHOW CREATE TABLE are compared piece by piece, so a table never differs from its own
+text. Not compared, because a definition does not contain them:
 
-A column of another name is another column, unless `-- renamed from old` ends its line. An index of
-another name with the same parts is renamed. An index that changes gives its name to the new one
-first, so that queries are never without it; where a column of it is dropped, it goes first. Rows
-that get another clustered key, or none, do so in an ALTER TABLE of its own; columns that only the
-former key has are changed or dropped after it.
+    the next ids, a lock of the schema, a change log, CACHE, PRE_SPLIT_REGIONS, the order of indexes
 
-Which clauses may not stand in one ALTER TABLE says ddl/multi_schema_change.py (8200, "operate same
-column"): a clause that meets an earlier one goes into the next ALTER TABLE. So does a change of a
-column beside one of an index that has it: of a rewritten column all indexes are built anew.
+A column of another name is another column, unless its line ends with `-- renamed from old`. An
+index of another name with the same parts is renamed. For a changed index, the new one gets the name
+first, so queries always have one. If a column of it is dropped, the old index is dropped first. A
+change of the clustered key moves all rows and is an ALTER TABLE of its own. Columns of only the
+former key are changed or dropped after it.
+
+ddl/multi_schema_change.py defines which clauses exclude each other in one ALTER TABLE (8200,
+"operate same column"). A clause that conflicts with an earlier one goes into the next ALTER TABLE.
+So does a change of a column together with one of its index, because rewriting a column rebuilds all
+its indexes.
 """
 
 import re
@@ -55,18 +57,24 @@ _NOTHING: frozenset[str] = frozenset()
 
 
 class Alter(NamedTuple):
-    """Clauses of one ALTER TABLE. `loses`: what rows lose by it, in words; "" for nothing."""
+    """The clauses of one ALTER TABLE. `loses`: the data that rows lose, in words, or ""."""
 
     clauses: tuple[str, ...]
     loses: str = ""
 
 
 class Clause(NamedTuple):
-    """One change, and the names it meets others by: c:column, i:index, f:foreign key, k:check.
+    """One change, and the names by which it conflicts with others.
 
-    `uses` must be there and stay as it is, and may be added beside it; `needs` may not even be
-    added beside it; `places` is a neighbour, which may be modified; `frees` may be modified beside
-    it, and dropped only afterwards. `early`: before all that is not."""
+    Names have a prefix: c:column, i:index, f:foreign key, k:check.
+
+        uses      must exist and stay unchanged; may be added in the same statement
+        needs     must exist before the statement and stay unchanged
+        places    the neighbour in AFTER; may be modified in the same statement
+        frees     may be modified in the same statement, but only dropped in a later one
+        early     sorted before all clauses that are not early
+        alone     the only clause of its statement
+    """
 
     text: str
     adds: frozenset[str] = _NOTHING
@@ -87,13 +95,15 @@ class Clause(NamedTuple):
 
 def difference(
     current: TableInfo,
-    wanted: TableInfo,
+    target: TableInfo,
     home: str,
     renamed: Mapping[str, str],
 ) -> tuple[Alter, ...]:
-    """What makes `wanted` of `current`, in order. `home`: their database; `renamed`: a column's new
-    name to its old one, in lower case. Foreign keys have the names of today."""
-    old, new = _plain(current), _plain(wanted)
+    """The ALTER TABLEs that change `current` into `wanted`, in order.
+
+    `home`: their database. `renamed`: a column's new name to its old one, in lower case. Foreign
+    keys have their present names."""
+    old, new = _plain(current), _plain(target)
     moves = {
         was: was_named
         for now, was in renamed.items()
@@ -105,34 +115,35 @@ def difference(
     names = {was: column.name for was, column in moves.items()}
     after = _with_names(old, names)
     between = _with_former_key(after, new)
-    found = list(_steps(old, after, between, home, names))
+    alters = list(_steps(old, after, between, home, names))
     if between is not new:
-        found += _steps(between, between, new, home, {})
-    return tuple(found)
+        alters += _steps(between, between, new, home, {})
+    return tuple(alters)
 
 
 def _steps(
     old: TableInfo, after: TableInfo, new: TableInfo, home: str, names: Mapping[str, Name]
 ) -> Iterator[Alter]:
-    """`after`: the old one with its columns' new names."""
-    shown = evolve(new, charset=old.charset, collate=old.collate)  # ALTER's texts inherit these
+    """`after`: the old table with its columns' new names."""
+    # the texts of an ALTER inherit these
+    inheriting = evolve(new, charset=old.charset, collate=old.collate)
     clauses = [
         *_check_drops(after, new),
         *_key_drops(after, new, home),
-        *_columns(old, after, new, shown, names),
+        *_columns(old, after, new, inheriting, names),
         *_indexes(after, new),
         *_key_adds(after, new, home),
         *_check_adds(after, new),
         *_options(old, new),
     ]
-    clauses.sort(key=lambda each: (each.alone, not each.early))
+    clauses.sort(key=lambda clause: (clause.alone, not clause.early))
     first, last = _partitions(old, new)
     return _alters([*first, *clauses, *last])
 
 
 def _with_former_key(after: TableInfo, new: TableInfo) -> TableInfo:
-    """The new table, but that columns which leave the clustered key are still what they were."""
-    had, wants = (_index_list(each).get(_PRIMARY) for each in (after, new))
+    """The new table, except that columns which leave the clustered key stay as they were."""
+    had, wants = (_index_list(definition).get(_PRIMARY) for definition in (after, new))
     if had is None or not had.is_clustered:
         return new
     stay = _NOTHING if wants is None else wants.columns
@@ -140,15 +151,15 @@ def _with_former_key(after: TableInfo, new: TableInfo) -> TableInfo:
     of_key = int(Flag.PRI_KEY | Flag.UNIQUE_KEY | Flag.MULTIPLE_KEY)
     before: list[str] = []
     for old in after.public_columns:
-        wanted = new.column(old.name.L)
+        target = new.column(old.name.L)
         if _of("c", [old.name.L]) <= had.columns - stay:
-            kept = evolve(old, type=evolve(old.type, Flag=old.type.Flag & ~of_key))
-            if wanted is not None:
-                columns[columns.index(wanted)] = evolve(kept, id=wanted.id)
+            unchanged = evolve(old, type=evolve(old.type, Flag=old.type.Flag & ~of_key))
+            if target is not None:
+                columns[columns.index(target)] = evolve(unchanged, id=target.id)
             else:
-                there = [each.name.L for each in columns]
+                there = [column.name.L for column in columns]
                 at = next((there.index(n) + 1 for n in reversed(before) if n in there), 0)
-                columns.insert(at, evolve(kept, id=-old.id))
+                columns.insert(at, evolve(unchanged, id=-old.id))
         before.append(old.name.L)
     if tuple(columns) == new.cols:
         return new
@@ -156,12 +167,12 @@ def _with_former_key(after: TableInfo, new: TableInfo) -> TableInfo:
 
 
 def hints(text: str) -> dict[str, str]:
-    """New name to old one, in lower case, of each line of a CREATE TABLE that ends so."""
-    found = (_HINT.match(line) for line in text.splitlines())
+    """New name to old name, in lower case, of each line of a CREATE TABLE with such a comment."""
+    matches = (_HINT.match(line) for line in text.splitlines())
     return {
-        (each["new"] or each["new_word"]).lower(): (each["old"] or each["old_word"]).lower()
-        for each in found
-        if each
+        (match["new"] or match["new_word"]).lower(): (match["old"] or match["old_word"]).lower()
+        for match in matches
+        if match
     }
 
 
@@ -172,30 +183,30 @@ _HINT = re.compile(
 )
 
 
-# -- what may stand together -----------------------------------------------------------------------
+# -- conflicts between clauses ---------------------------------------------------------------------
 
 
 def _alters(clauses: Iterable[Clause]) -> Iterator[Alter]:
     stages: list[list[Clause]] = []
     placed: list[tuple[Clause, int]] = []
-    for each in clauses:
-        after = [at + 1 for other, at in placed if _meet(other, each)]
-        # Of columns behind one that stays, the last comes first
-        after += [at for other, at in placed if each.places and other.places == each.places]
-        at = len(stages) if each.alone else max(after, default=0)
+    for clause in clauses:
+        after = [at + 1 for other, at in placed if _conflict(other, clause)]
+        # New columns after the same column: the last one comes first
+        after += [at for other, at in placed if clause.places and other.places == clause.places]
+        at = len(stages) if clause.alone else max(after, default=0)
         while at < len(stages) and any(other.alone for other in stages[at]):
             at += 1
         if at == len(stages):
             stages.append([])
-        stages[at].append(each)
-        placed.append((each, at))
+        stages[at].append(clause)
+        placed.append((clause, at))
     for stage in stages:
-        loses = "; ".join(each.loses for each in stage if each.loses)
-        yield Alter(tuple(each.text for each in stage), loses)
+        loses = "; ".join(part.loses for part in stage if part.loses)
+        yield Alter(tuple(part.text for part in stage), loses)
 
 
-def _meet(one: Clause, other: Clause) -> bool:
-    """Whether the other has to come in a later statement than this."""
+def _conflict(one: Clause, other: Clause) -> bool:
+    """Whether `other` has to be in a later statement than `one`."""
     if one.changes & other.changes or one.frees & other.drops:
         return True
     for a, b in ((one, other), (other, one)):
@@ -205,33 +216,33 @@ def _meet(one: Clause, other: Clause) -> bool:
     return False
 
 
-# -- one form for all ------------------------------------------------------------------------------
+# -- normal form -----------------------------------------------------------------------------------
 
 
 def _plain(table: TableInfo) -> TableInfo:
-    """What clients see, without what a definition cannot say."""
-    shown = (column for column in table.cols if column.state == SchemaState.PUBLIC)
+    """The public parts of a table, without everything that a definition cannot contain."""
+    public = (column for column in table.cols if column.state == SchemaState.PUBLIC)
     columns = tuple(
-        _with_default_said(_with_bare_expression(each))
-        if not each.hidden
-        else _with_bare_expression(each)
-        for each in shown
+        _with_explicit_default(_with_bare_expression(column))
+        if not column.hidden
+        else _with_bare_expression(column)
+        for column in public
     )
     return evolve(
         table,
         cols=columns,
-        index_info=tuple(each for each in table.indexes if each.state == SchemaState.PUBLIC),
-        fk_info=tuple(each for each in table.foreign_keys if each.state == SchemaState.PUBLIC),
+        index_info=tuple(index for index in table.indexes if index.state == SchemaState.PUBLIC),
+        fk_info=tuple(key for key in table.foreign_keys if key.state == SchemaState.PUBLIC),
         constraint_info=tuple(
-            evolve(each, expr_string=_bare(each.expr_string))
-            for each in table.checks
-            if each.state == SchemaState.PUBLIC
+            evolve(check, expr_string=_bare(check.expr_string))
+            for check in table.checks
+            if check.state == SchemaState.PUBLIC
         ),
     )
 
 
-def _with_default_said(column: ColumnInfo) -> ColumnInfo:
-    """Nullable without a default: its text, made again, says DEFAULT NULL."""
+def _with_explicit_default(column: ColumnInfo) -> ColumnInfo:
+    """A nullable column without a default gets DEFAULT NULL, as its printed text has it."""
     lost = int(Flag.NO_DEFAULT_VALUE)
     if column.not_null or not column.type.Flag & lost:
         return column
@@ -243,19 +254,21 @@ def _with_bare_expression(column: ColumnInfo) -> ColumnInfo:
 
 
 def _bare(text: str) -> str:
-    """An expression without its outer parentheses, which printing it adds."""
+    """An expression without its outer parentheses, which printing adds."""
     while is_wrapped(text):
         text = text[1:-1]
     return text
 
 
 def _with_names(table: TableInfo, names: Mapping[str, Name]) -> TableInfo:
-    """The table once columns have been renamed (lower-case old name to new one)."""
+    """The table after columns were renamed (lower-case old name to new name)."""
     if not names:
         return table
     return evolve(
         table,
-        cols=tuple(evolve(each, name=names.get(each.name.L, each.name)) for each in table.cols),
+        cols=tuple(
+            evolve(column, name=names.get(column.name.L, column.name)) for column in table.cols
+        ),
         index_info=tuple(
             evolve(
                 index,
@@ -266,14 +279,14 @@ def _with_names(table: TableInfo, names: Mapping[str, Name]) -> TableInfo:
             for index in table.indexes
         ),
         fk_info=tuple(
-            evolve(key, cols=tuple(names.get(each.L, each) for each in key.cols))
+            evolve(key, cols=tuple(names.get(column.L, column) for column in key.cols))
             for key in table.foreign_keys
         ),
     )
 
 
 def _of(kind: str, names: Iterable[str]) -> frozenset[str]:
-    return frozenset(f"{kind}:{each.lower()}" for each in names)
+    return frozenset(f"{kind}:{text.lower()}" for text in names)
 
 
 # -- columns ---------------------------------------------------------------------------------------
@@ -283,42 +296,45 @@ def _columns(
     old: TableInfo,
     after: TableInfo,
     new: TableInfo,
-    shown: TableInfo,
+    inheriting: TableInfo,
     names: Mapping[str, Name],
 ) -> Iterator[Clause]:
-    """`after`: the old ones by their new names; `shown`: the new table as an ALTER inherits."""
-    has = {each.name.L: each for each in after.public_columns}
-    wants = {each.name.L: each for each in new.public_columns}
+    """`after`: the old table with new column names. `inheriting`: the new table, with the old one's
+    character set as ALTER inherits it."""
+    has = {column.name.L: column for column in after.public_columns}
+    wants = {column.name.L: column for column in new.public_columns}
     was = {column.L: text for text, column in names.items()}
-    gone = [each for text, each in has.items() if text not in wants]
-    # What is computed from others goes before them, and it stands behind them
-    gone.reverse()
-    for each in sorted(gone, key=lambda column: not column.is_generated):
+    dropped = [column for text, column in has.items() if text not in wants]
+    # Generated columns are dropped before the columns that they depend on, which precede them
+    dropped.reverse()
+    for former in sorted(dropped, key=lambda column: not column.is_generated):
         yield Clause(
-            f"DROP COLUMN {identifier(each.name.O)}",
-            drops=_of("c", [each.name.L]),
-            needs=_of("c", each.dependences or ()),
-            loses=f"drops column {each.name.O}",
+            f"DROP COLUMN {identifier(former.name.O)}",
+            drops=_of("c", [former.name.L]),
+            needs=_of("c", former.dependences or ()),
+            loses=f"drops column {former.name.O}",
         )
-    kept = _kept([text for text in has if text in wants], [text for text in wants if text in has])
-    texts = {text: column_text(shown, each) for text, each in wants.items()}
+    unmoved = _unmoved(
+        [text for text in has if text in wants], [text for text in wants if text in has]
+    )
+    texts = {text: column_text(inheriting, column) for text, column in wants.items()}
     anchor, run = "", list[str]()
     for text, column in wants.items():
-        if text in kept:
+        if text in unmoved:
             yield from _run(run, anchor, has, wants, texts)
             anchor, run = text, []
             yield from _changed(old, has[text], column, was.get(text), after, new, texts[text])
         else:
             run.append(text)
     if all(text not in has for text in run) and _is_last(anchor, has, wants):
-        for text in run:  # behind all others
+        for text in run:  # at the end of the table
             yield _added(wants[text], texts[text], "")
     else:
         yield from _run(run, anchor, has, wants, texts)
 
 
 def _is_last(anchor: str, has: Mapping[str, ColumnInfo], wants: Mapping[str, ColumnInfo]) -> bool:
-    """Whether no other old column stands behind it."""
+    """Whether the anchor is the last old column."""
     return not has or list(has)[-1] == anchor
 
 
@@ -329,7 +345,7 @@ def _run(
     wants: Mapping[str, ColumnInfo],
     texts: Mapping[str, str],
 ) -> Iterator[Clause]:
-    """Columns to stand behind one that stays, the last of them first: so none names another."""
+    """Columns after one that stays, last one first, so that no clause names another new column."""
     place = f" AFTER {identifier(wants[anchor].name.O)}" if anchor else " FIRST"
     places = _of("c", [anchor])
     for text in reversed(run):
@@ -360,7 +376,7 @@ def _changed(
     new: TableInfo,
     text: str,
 ) -> Iterator[Clause]:
-    """A column that stays where it is."""
+    """The clauses of a column that keeps its position."""
     bare = {"charset": "", "collate": ""}
     one, other = (column_text(evolve(t, **bare), c) for t, c in ((after, has), (new, wants)))
     needs = _of("c", wants.dependences or ())
@@ -388,13 +404,15 @@ def _narrowed(old: FieldType, wants: ColumnInfo) -> str:
     return f"converts column {wants.name.O} {change}"
 
 
-def _kept(has: list[str], wants: list[str]) -> frozenset[str]:
-    """The most columns that can stay while others move: the longest common subsequence of two
-    orders of the same names, which is the longest rising one of places."""
+def _unmoved(has: list[str], wants: list[str]) -> frozenset[str]:
+    """The largest set of columns that keep their order while others move.
+
+    It is the longest common subsequence of two orders of the same names: the longest ascending one
+    of their positions."""
     places = {text: n for n, text in enumerate(has)}
     best: list[list[str]] = []
     for text in wants:
-        before = [each for each in best if places[each[-1]] < places[text]]
+        before = [order for order in best if places[order[-1]] < places[text]]
         longest = sorted(before, key=len)[-1:] or [[]]
         best.append([*longest[0], text])
     return frozenset((sorted(best, key=len)[-1:] or [[]])[0])
@@ -404,7 +422,8 @@ def _kept(has: list[str], wants: list[str]) -> frozenset[str]:
 
 
 class _Index(NamedTuple):
-    """`text` with its name, `body` without; `info` None: the row's handle."""
+    """The texts of an index. `text` with its name, `body` without; `info` None: the row's
+    handle."""
 
     info: IndexInfo | None
     text: str
@@ -417,38 +436,40 @@ class _Index(NamedTuple):
 
 
 def _index_list(table: TableInfo) -> dict[str, _Index]:
-    found = {}
+    indexes = {}
     handle = handle_text(table)
     if handle:
-        held = next(each for each in table.cols if each.type.Flag & Flag.PRI_KEY)
-        found[_PRIMARY] = _Index(None, handle, handle, _of("c", [held.name.L]))
+        key_column = next(column for column in table.cols if column.type.Flag & Flag.PRI_KEY)
+        indexes[_PRIMARY] = _Index(None, handle, handle, _of("c", [key_column.name.L]))
     for index in table.indexes:
         bare = evolve(index, is_invisible=False, idx_name=name("x"))
-        if index.is_primary:  # another comment is not worth a key, nor moving all rows
+        if index.is_primary:  # a changed comment is not worth moving all rows
             bare = evolve(bare, comment="")
         names: list[str] = []
         for part in index.idx_cols:
             column = table.column_by_id(part.exuvia_column)
-            hidden = column is not None and column.hidden
-            names += (column.dependences or ()) if column and hidden else [part.name.L]
+            is_hidden = column is not None and column.hidden
+            names += (column.dependences or ()) if column and is_hidden else [part.name.L]
         names += [term.name.L for term in index.exuvia_predicate]
         key = _PRIMARY if index.is_primary else index.idx_name.L
-        found[key] = _Index(
+        indexes[key] = _Index(
             index, index_text(table, index), index_text(table, bare), _of("c", names)
         )
-    return found
+    return indexes
 
 
 def _indexes(after: TableInfo, new: TableInfo) -> Iterator[Clause]:
     has, wants = _index_list(after), _index_list(new)
-    public = {each.name.L for each in new.public_columns}
+    public = {column.name.L for column in new.public_columns}
     dropped = _of("c", (c.name.L for c in after.public_columns if c.name.L not in public))
-    # PRIMARY alone has a name that says it all, and none that could be another's
+    # PRIMARY cannot be renamed
     spare = [text for text in has if text not in wants and text != _PRIMARY]
     for text, index in wants.items():
         old = has.get(text)
         if old is None:
-            same = next((each for each in spare if has[each].body == index.body), None)
+            same = next(
+                (spare_name for spare_name in spare if has[spare_name].body == index.body), None
+            )
             if same is not None and index.info is not None:
                 spare.remove(same)
                 yield _index_renamed(has[same], index.info.idx_name.O)
@@ -462,37 +483,38 @@ def _indexes(after: TableInfo, new: TableInfo) -> Iterator[Clause]:
                 yield _index_renamed(old, index.info.idx_name.O)
             yield from _visibility(old, index)
     for text in [*spare, *([_PRIMARY] if _PRIMARY in has and _PRIMARY not in wants else [])]:
-        if not _goes_along(has[text], dropped):
+        if not _is_dropped_with_column(has[text], dropped):
             yield _index_dropped(has[text], text)
 
 
 def _replaced(
-    old: _Index, index: _Index, text: str, dropped: frozenset[str], taken: set[str]
+    old: _Index, index: _Index, text: str, dropped: frozenset[str], names: set[str]
 ) -> Iterator[Clause]:
     if text == _PRIMARY and (old.is_clustered or index.is_clustered):
         yield _key_changed(index, f"DROP PRIMARY KEY, ADD {index.text}")
-    elif _goes_along(old, dropped):
+    elif _is_dropped_with_column(old, dropped):
         yield _index_added(index, text)._replace(uses=index.columns, needs=old.columns)
     elif text == _PRIMARY or old.columns & dropped or old.info is None:
         yield _index_dropped(old, text)
         yield _index_added(index, text)
     else:
         spare = f"old_{old.info.idx_name.O}"[:IDENTIFIER_CHARS]
-        while spare.lower() in taken:
+        while spare.lower() in names:
             spare = f"_{spare}"[:IDENTIFIER_CHARS]
         yield _index_renamed(old, spare)
         yield _index_added(index, text)
         yield Clause(f"DROP INDEX {identifier(spare)}", drops=_of("i", [spare]), uses=old.columns)
 
 
-def _goes_along(index: _Index, dropped: frozenset[str]) -> bool:
-    """Whether it goes with its only column. A column of a predicate is refused to go (8272)."""
+def _is_dropped_with_column(index: _Index, dropped: frozenset[str]) -> bool:
+    """Whether the index is dropped with its only column. Columns of a predicate cannot be dropped
+    (8272)."""
     plain = index.info is not None and index.info.holds_every_row and not index.info.is_primary
     return plain and len(index.columns) == 1 and index.columns <= dropped
 
 
 def _key_changed(index: _Index, text: str) -> Clause:
-    """All rows get other handles: nothing else may be asked for beside it."""
+    """A change of the clustered key. All rows get other handles, so it is the only clause."""
     return Clause(text, modifies=_of("i", [_PRIMARY]), uses=index.columns, early=True, alone=True)
 
 
@@ -504,7 +526,7 @@ def _index_added(index: _Index, text: str) -> Clause:
 
 def _index_dropped(index: _Index, text: str) -> Clause:
     if text == _PRIMARY or index.info is None:
-        # Its columns cannot be NULL before; of a clustered one, all rows move to hidden ids
+        # Its columns cannot become NULL before. If it is clustered, all rows move to hidden ids
         drops, alone = _of("i", [_PRIMARY]), index.is_clustered
         return Clause("DROP PRIMARY KEY", drops=drops, uses=index.columns, early=True, alone=alone)
     what = f"DROP INDEX {identifier(index.info.idx_name.O)}"
@@ -538,19 +560,19 @@ def _key_drops(after: TableInfo, new: TableInfo, home: str) -> Iterator[Clause]:
     wants = _keys(new, home)
     for text, (key, body) in _keys(after, home).items():
         if text not in wants or wants[text][1] != body:
-            held = [each.L for each in key.cols]
-            serving = (i.idx_name.L for i in after.indexes if i.idx_cols[0].name.L in held)
+            columns = [column.L for column in key.cols]
+            serving = (i.idx_name.L for i in after.indexes if i.idx_cols[0].name.L in columns)
             yield Clause(
                 f"DROP FOREIGN KEY {identifier(key.fk_name.O)}",
                 drops=_of("f", [text]),
-                uses=_of("c", held) | _of("i", serving),
+                uses=_of("c", columns) | _of("i", serving),
                 early=True,
             )
 
 
-def dropped_keys(current: TableInfo, wanted: TableInfo, home: str) -> tuple[FkInfo, ...]:
-    """The foreign keys that the table loses, for good or for another one of the name."""
-    wants, has = _keys(_plain(wanted), home), _keys(_plain(current), home)
+def dropped_keys(current: TableInfo, target: TableInfo, home: str) -> tuple[FkInfo, ...]:
+    """The foreign keys that the table loses, or that are replaced under the same name."""
+    wants, has = _keys(_plain(target), home), _keys(_plain(current), home)
     lost = (text for text, (_, body) in has.items() if wants.get(text, (None, ""))[1] != body)
     return tuple(has[text][0] for text in lost)
 
@@ -559,47 +581,49 @@ def _key_adds(after: TableInfo, new: TableInfo, home: str) -> Iterator[Clause]:
     has = _keys(after, home)
     for text, (key, body) in _keys(new, home).items():
         if text not in has or has[text][1] != body:
-            uses = _of("c", (each.L for each in key.cols))
+            uses = _of("c", (column.L for column in key.cols))
             serving = (i.idx_name.L for i in new.indexes if i.idx_cols[0].name.L == key.cols[0].L)
             what = f"ADD {key_text(key, home, ',')}"
-            # An index that the same file asks for is there first: else the key makes another
-            needs = _of("i", (each for each in serving if after.index(each) is None))
+            # An index of the same definition is added first: otherwise the key creates another
+            needs = _of(
+                "i", (index_name for index_name in serving if after.index(index_name) is None)
+            )
             yield Clause(what, adds=_of("f", [text]), uses=uses, needs=needs)
 
 
 def check_text(check: ConstraintInfo) -> str:
-    """CONSTRAINT `k` CHECK (condition)."""
+    """The text CONSTRAINT `k` CHECK (condition)."""
     relaxed = "" if check.enforced else " NOT ENFORCED"
     return f"CONSTRAINT {identifier(check.constraint_name.O)} CHECK ({check.expr_string}){relaxed}"
 
 
 def _columns_of_check(check: ConstraintInfo) -> frozenset[str]:
-    return _of("c", (each.L for each in check.constraint_cols))
+    return _of("c", (column.L for column in check.constraint_cols))
 
 
 def _check_drops(after: TableInfo, new: TableInfo) -> Iterator[Clause]:
-    wants = {each.constraint_name.L: each for each in new.checks}
-    for each in after.checks:
-        kept = wants.get(each.constraint_name.L)
-        if kept is None or kept.expr_string != each.expr_string:
+    wants = {check.constraint_name.L: check for check in new.checks}
+    for check in after.checks:
+        target = wants.get(check.constraint_name.L)
+        if target is None or target.expr_string != check.expr_string:
             yield Clause(
-                f"DROP CHECK {identifier(each.constraint_name.O)}",
-                drops=_of("k", [each.constraint_name.L]),
-                frees=_columns_of_check(each),
+                f"DROP CHECK {identifier(check.constraint_name.O)}",
+                drops=_of("k", [check.constraint_name.L]),
+                frees=_columns_of_check(check),
                 early=True,
             )
 
 
 def _check_adds(after: TableInfo, new: TableInfo) -> Iterator[Clause]:
-    has = {each.constraint_name.L: each for each in after.checks}
-    for each in new.checks:
-        held = has.get(each.constraint_name.L)
-        named = _of("k", [each.constraint_name.L])
-        if held is None or held.expr_string != each.expr_string:
-            yield Clause(f"ADD {check_text(each)}", adds=named, uses=_columns_of_check(each))
-        elif held.enforced != each.enforced:
-            word = "ENFORCED" if each.enforced else "NOT ENFORCED"
-            title = identifier(each.constraint_name.O)
+    has = {check.constraint_name.L: check for check in after.checks}
+    for check in new.checks:
+        former = has.get(check.constraint_name.L)
+        named = _of("k", [check.constraint_name.L])
+        if former is None or former.expr_string != check.expr_string:
+            yield Clause(f"ADD {check_text(check)}", adds=named, uses=_columns_of_check(check))
+        elif former.enforced != check.enforced:
+            word = "ENFORCED" if check.enforced else "NOT ENFORCED"
+            title = identifier(check.constraint_name.O)
             yield Clause(f"ALTER CHECK {title} {word}", modifies=named)
 
 
@@ -630,27 +654,27 @@ def _policy(ref: PolicyRef | None) -> str:
 
 
 def _policies_of_parts(old: PartitionInfo, new: PartitionInfo) -> list[Clause]:
-    """Other policies of the partitions that both have."""
-    held = {each.name.L: each for each in old.definitions}
-    found = []
-    for each in new.definitions:
-        has, title = held.get(each.name.L), identifier(each.name.O)
-        if has is not None and has.policy_ref_info != each.policy_ref_info:
-            policy = _policy(each.policy_ref_info)
-            found.append(Clause(f"PARTITION {title} PLACEMENT POLICY = {policy}", alone=True))
-    return found
+    """Clauses for changed policies of the partitions that both tables have."""
+    former = {definition.name.L: definition for definition in old.definitions}
+    clauses = []
+    for definition in new.definitions:
+        has, title = former.get(definition.name.L), identifier(definition.name.O)
+        if has is not None and has.policy_ref_info != definition.policy_ref_info:
+            policy = _policy(definition.policy_ref_info)
+            clauses.append(Clause(f"PARTITION {title} PLACEMENT POLICY = {policy}", alone=True))
+    return clauses
 
 
-def _as_cut(each: PartitionDefinition) -> PartitionDefinition:
-    """How it is cut, and nothing else of it."""
-    return evolve(each, id=0, policy_ref_info=None, exuvia_attributes="")
+def _bounds_only(definition: PartitionDefinition) -> PartitionDefinition:
+    """The definition with nothing but its name and its bounds."""
+    return evolve(definition, id=0, policy_ref_info=None, exuvia_attributes="")
 
 
-def _cut_text(table: TableInfo) -> str:
-    """How the table is cut, without policies: another one moves no row."""
+def _bounds_text(table: TableInfo) -> str:
+    """The partitioning clause without policies, because changing a policy moves no rows."""
     cut = table.partition
     if cut is not None:
-        cut = evolve(cut, definitions=tuple(map(_as_cut, cut.definitions)))
+        cut = evolve(cut, definitions=tuple(map(_bounds_only, cut.definitions)))
     return partition_text(evolve(table, partition=cut)).strip()
 
 
@@ -658,9 +682,9 @@ _BY_BOUNDS = (PartitionType.RANGE, PartitionType.LIST)
 
 
 def _partitions(old: TableInfo, new: TableInfo) -> tuple[list[Clause], list[Clause]]:
-    """What comes before all else, and what after it."""
+    """The clauses before all others, and the clauses after them."""
     one, other = old.partition, new.partition
-    if _cut_text(old) == _cut_text(new):
+    if _bounds_text(old) == _bounds_text(new):
         return [], [] if one is None or other is None else _policies_of_parts(one, other)
     wants = partition_text(new).strip()
     if not wants:
@@ -673,7 +697,10 @@ def _partitions(old: TableInfo, new: TableInfo) -> tuple[list[Clause], list[Clau
         partition_text(evolve(t, partition=evolve(p, **bare)))
         for t, p in ((old, one), (new, other))
     ]
-    before, after = list(map(_as_cut, one.definitions)), list(map(_as_cut, other.definitions))
+    before, after = (
+        list(map(_bounds_only, one.definitions)),
+        list(map(_bounds_only, other.definitions)),
+    )
     if cuts[0] != cuts[1]:
         return [], [whole]
     if after[: len(before)] == before:
@@ -683,10 +710,10 @@ def _partitions(old: TableInfo, new: TableInfo) -> tuple[list[Clause], list[Clau
         listed = more.strip().split("\n", 1)[1]
         added = Clause(f"ADD PARTITION {listed}", alone=True)
         return [], [added, *_policies_of_parts(one, other)]
-    left = [each for each in before if each in after]
-    if left == after:
-        names = [each.name.O for each in before if each not in after]
-        listed = ", ".join(identifier(each) for each in names)
+    remaining = [definition for definition in before if definition in after]
+    if remaining == after:
+        names = [definition.name.O for definition in before if definition not in after]
+        listed = ", ".join(identifier(partition_name) for partition_name in names)
         lost = f"drops partition {', '.join(names)} with its rows"
         dropped = Clause(f"DROP PARTITION {listed}", alone=True, loses=lost)
         return [dropped], _policies_of_parts(one, other)

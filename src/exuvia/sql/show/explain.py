@@ -1,4 +1,4 @@
-"""EXPLAIN of a schema change: the Change that the statement comes to, printed and not submitted.
+"""EXPLAIN of a schema change: the planned Change is printed and not submitted.
 
     id              estRows  task           access object        operator info
     add index_1     1000.00  reorg worker   table:d.t            4 steps, 4 versions, 1 reorg(s)
@@ -7,10 +7,10 @@
     ├─Waits_7                               job 12 (add column d.t)
     └─Refuses_8              owner          d.t                  index name is taken; ...
 
-What the statement refuses at once is refused here with the same error; an open transaction stays
-open. The steps are the decisions that the owner would take (ddl/explain.py); ids are taken from a
-transaction that is rolled back. Of a change that would join a job of its group (ddl/groups.py) the
-whole job is shown, from its first step on.
+Errors that the statement would get at once are raised here, too. An open transaction stays open.
+The steps are the decisions that the owner would take (ddl/explain.py). Ids are allocated in a
+transaction that is rolled back. For a change that would join a job of its group (ddl/groups.py),
+the whole job is shown from its first step.
 """
 
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ _TABLE_FORMATS = ("row", "brief", "traditional", "tree")
 
 
 def explain_change(build: Build, session: SessionApi, node: ExplainChange, text: str) -> Result:
-    """EXPLAIN of the statement of that builder. Raises what it would, 1235 for ANALYZE."""
+    """EXPLAIN of a schema change. Raises the errors of the statement, 1235 for ANALYZE."""
     if node.analyze:
         raise ErrNotSupportedYet("EXPLAIN ANALYZE of a schema change")
     if isinstance(node.statement, nodes.CreateTable) and node.statement.query is not None:
@@ -53,26 +53,26 @@ def explain_change(build: Build, session: SessionApi, node: ExplainChange, text:
     if node.format not in (*_TABLE_FORMATS, "json"):
         raise ErrNotSupportedYet(f"EXPLAIN FORMAT = {node.format}")
     change = session.look(lambda context: build(SchemaReader(context), node.statement, text))
-    notes = change.told([(each.name, None) for each in change.jobs if isinstance(each, Absent)])
-    jobs = [each.job for each in change.jobs if isinstance(each, JobRequest)]
+    notes = change.told([(job.name, None) for job in change.jobs if isinstance(job, Absent)])
+    jobs = [request.job for request in change.jobs if isinstance(request, JobRequest)]
     with session.services.store.read() as txn:
         rows = list(change_rows(session, txn, jobs))
     if node.format == "json":
         names = ("id", "estRows", "taskType", "accessObject", "operatorInfo")
-        shown = [dict(zip(names, row, strict=True)) for row in rows]
-        whole = msgspec.json.format(msgspec.json.encode(shown), indent=4).decode()
+        objects = [dict(zip(names, row, strict=True)) for row in rows]
+        whole = msgspec.json.format(msgspec.json.encode(objects), indent=4).decode()
         return Result(text_columns("TiDB_JSON"), [[whole]], warnings=notes)
     return Result(columns_of(CHANGE_COLUMNS), rows, warnings=notes)
 
 
 def change_rows(session: SessionApi, txn: Transaction, jobs: list[Job]) -> Iterator[Row]:
-    """The lines of EXPLAIN for jobs that nobody has asked for yet, in that snapshot."""
+    """The rows of EXPLAIN for jobs that are not submitted yet, in that snapshot."""
     services = session.services
     store = services.store
     now = timestamp(services.clock.wall_ns())
     group = session.variable("exuvia_ddl_group")
     for job in numbered(txn, jobs, now):
-        # of a change that would join a job of its group: that job, as if nothing had begun
+        # if the change joins a job of its group: the whole job, as if it had not begun
         taking = groups.member_of_table(txn, group, job.table_id) if group else None
         if taking is not None:
             job = combined([*asked_anew(taking), job])
@@ -82,7 +82,7 @@ def change_rows(session: SessionApi, txn: Transaction, jobs: list[Job]) -> Itera
         runs: list[Decision] = []
         steps = list(decisions(job, world, runs))
         works = [work for run in runs if (work := ddl_explain.work_of(store, txn, run))]
-        place = ".".join(each for each in (job.schema_name, job.table_name) if each)
+        place = ".".join(name for name in (job.schema_name, job.table_name) if name)
         rows = sum(work.rows for work in works)
         versions = sum(step.moves and not step.barrier for step in steps)
         touched = f"{len(works)} reorg(s)" if works else "no rows are touched"
@@ -95,9 +95,9 @@ def change_rows(session: SessionApi, txn: Transaction, jobs: list[Job]) -> Itera
         for step in steps:
             lines.append(["Step", "", "owner", place, step_text(before, step)])
             before = step
-        for kept in (each for step in steps for each in step.keeps_for_undo):
-            cost = ddl_explain.cost_of_undo(store, txn, kept, world.table)
-            lines.append(["Keeps", "", "", kept.name, cost])
+        for retained in (data for step in steps for data in step.keeps_for_undo):
+            cost = ddl_explain.cost_of_undo(store, txn, retained, world.table)
+            lines.append(["Keeps", "", "", retained.name, cost])
         pace = ddl_explain.pace_of(txn, job)
         for work in works:
             size = f"reads {work.bytes_read} bytes, writes {work.bytes_written} bytes"

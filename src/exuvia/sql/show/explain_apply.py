@@ -1,4 +1,4 @@
-"""EXPLAIN APPLY 'CREATE TABLE ...; CREATE TABLE ...': what would make these tables.
+"""EXPLAIN APPLY 'CREATE TABLE ...; CREATE TABLE ...': the statements that would create this schema.
 
     each CREATE TABLE -> the catalog's model, as CREATE TABLE itself makes it -> difference.py
         -> steps, in an order that foreign keys allow -> each with the plan that EXPLAIN prints
@@ -9,20 +9,20 @@
     Apply_2          unsafe   table:d.u      DROP TABLE `u`
       Loses                                  drops table u with its rows
 
-FORMAT = 'json' has the same as one value, for programs:
+FORMAT = 'json' returns the same as one JSON value, for programs:
 
     [{"table": "d.t", "statement": "ALTER ...", "loses": "", "refused": "", "follows": 0,
       "plan": [{"id": ..., "estRows": ..., "task": ..., "object": ..., "info": ...}]}]
 
-A table of a database of which the text wants one, and which the text does not have, is to be
-dropped: a step like any other, that says what it loses. Whoever runs the steps decides.
+Tables that are missing in the text are dropped, if the text defines a table of their database. Such
+a step reports the data it loses, like any other. The client decides which steps to run.
 
 Steps are judged in order, each in the catalog that the previous steps would leave. This catalog
 exists in a transaction that never commits (`_judged`). `follows` is the number of the earlier step
 that a step depends on, of the same table or of a parent. If that step is refused or rewrites rows,
 the present rows cannot judge the next one, so it has no plan yet.
 
-Two new tables that refer to each other are made first and joined by an ALTER.
+Two new tables that refer to each other are created first, and then connected by an ALTER.
 """
 
 from collections.abc import Iterator, Sequence
@@ -73,7 +73,7 @@ FORMATS = ("row", "brief", "traditional", "json")
 
 
 class ApplyStep(NamedTuple):
-    """One statement. `after`: places of steps that have to be done before, from 1."""
+    """One statement. `after`: numbers of the steps that it depends on, from 1."""
 
     database: str
     table: str
@@ -82,8 +82,9 @@ class ApplyStep(NamedTuple):
     after: tuple[int, ...] = ()
 
 
-class _Wanted(NamedTuple):
-    """A table as it is to be; `current` None: it is to be made. Moments are the session's."""
+class _Target(NamedTuple):
+    """A table as it should be; `current` None: it does not exist yet. Moments are in the session's
+    zone."""
 
     database: DatabaseInfo
     info: TableInfo
@@ -96,77 +97,79 @@ class _Wanted(NamedTuple):
 
     @property
     def parents(self) -> list[tuple[str, str]]:
-        """Of the keys that it does not have yet."""
-        held = {key.fk_name.L for key in (self.current.foreign_keys if self.current else ())}
-        fresh = (key for key in self.info.foreign_keys if key.fk_name.L not in held)
-        found = [(key.ref_schema.L, key.ref_table.L) for key in fresh]
-        return [each for each in found if each != self.place]
+        """The parents of foreign keys that the table does not have yet."""
+        existing = {key.fk_name.L for key in (self.current.foreign_keys if self.current else ())}
+        fresh = (key for key in self.info.foreign_keys if key.fk_name.L not in existing)
+        parents = [(key.ref_schema.L, key.ref_table.L) for key in fresh]
+        return [parent for parent in parents if parent != self.place]
 
 
 # -- steps -----------------------------------------------------------------------------------------
 
 
 def steps(context: Context, node: ExplainApply) -> list[ApplyStep]:
-    """In the order they are to be done. Raises what a CREATE TABLE of the text does."""
+    """The steps in the order of execution. Raises the errors of the text's CREATE TABLEs."""
     reader = SchemaReader(context)
-    wanted: dict[tuple[str, str], _Wanted] = {}
-    for made, text in node.wanted:
-        each = _wanted(reader, made, text)
-        if each.place in wanted:
-            raise ErrTableExists(f"{each.database.db_name.O}.{each.info.name.O}")
-        wanted[each.place] = each
-    found: list[ApplyStep] = []
+    targets: dict[tuple[str, str], _Target] = {}
+    for create, text in node.wanted:
+        target = _target(reader, create, text)
+        if target.place in targets:
+            raise ErrTableExists(f"{target.database.db_name.O}.{target.info.name.O}")
+        targets[target.place] = target
+    planned: list[ApplyStep] = []
     done: dict[tuple[str, str], int] = {}
-    for each in list(wanted.values()):
-        keys, kept = _keys_that_go_first(each, wanted, context.session.database)
+    for target in list(targets.values()):
+        keys, without_keys = _keys_that_go_first(target, targets, context.session.database)
         if keys:
-            wanted[each.place] = kept
+            targets[target.place] = without_keys
             dropped = ", ".join(f"DROP FOREIGN KEY {identifier(k.fk_name.O)}" for k in keys)
-            statement = f"ALTER TABLE {_title(each, context.session.database)} {dropped}"
-            found.append(_step(each, statement, "", ()))
-            done[each.place] = len(found)
-    joins: list[tuple[_Wanted, _Wanted]] = []
-    for each, whole in _ordered(wanted):
-        after = [done[place] for place in (each.place, *whole.parents) if place in done]
-        for statement, loses in _statements(each, context.session.database):
-            found.append(_step(each, statement, loses, tuple(after)))
-            after = [len(found)]
-            done[each.place] = len(found)
-        if whole is not each:
-            joins.append((each, whole))
+            statement = f"ALTER TABLE {_title(target, context.session.database)} {dropped}"
+            planned.append(_step(target, statement, "", ()))
+            done[target.place] = len(planned)
+    joins: list[tuple[_Target, _Target]] = []
+    for target, whole in _ordered(targets):
+        after = [done[place] for place in (target.place, *whole.parents) if place in done]
+        for statement, loses in _statements(target, context.session.database):
+            planned.append(_step(target, statement, loses, tuple(after)))
+            after = [len(planned)]
+            done[target.place] = len(planned)
+        if whole is not target:
+            joins.append((target, whole))
     for made_table, whole in joins:
-        held = whole._replace(current=made_table.info)
+        joined = whole._replace(current=made_table.info)
         after = [done[place] for place in (whole.place, *whole.parents) if place in done]
-        for statement, loses in _statements(held, context.session.database):
-            found.append(_step(held, statement, loses, tuple(after)))
-    return [*found, *_drops(context, wanted)]
+        for statement, loses in _statements(joined, context.session.database):
+            planned.append(_step(joined, statement, loses, tuple(after)))
+    return [*planned, *_drops(context, targets)]
 
 
-def _step(each: _Wanted, statement: str, loses: str, after: tuple[int, ...]) -> ApplyStep:
-    return ApplyStep(each.database.db_name.O, each.info.name.O, statement, loses, after)
+def _step(target: _Target, statement: str, loses: str, after: tuple[int, ...]) -> ApplyStep:
+    return ApplyStep(target.database.db_name.O, target.info.name.O, statement, loses, after)
 
 
-def _wanted(reader: SchemaReader, node: CreateTable, text: str) -> _Wanted:
+def _target(reader: SchemaReader, node: CreateTable, text: str) -> _Target:
     database = reader.database_named(node.table.db)
     info = _defined(reader, database, node)
-    found = None
+    existing = None
     if meta.find_table(reader.txn, database.id, node.table.name) is not None:
-        _, held = reader.table_named(node.table)
-        if not held.is_stored:
-            raise ErrTableExists(f"{database.db_name.O}.{held.name.O}")
-        if held.is_global_temporary != info.is_global_temporary:
+        _, info_now = reader.table_named(node.table)
+        if not info_now.is_stored:
+            raise ErrTableExists(f"{database.db_name.O}.{info_now.name.O}")
+        if info_now.is_global_temporary != info.is_global_temporary:
             raise ErrNotSupportedYet("a table that becomes GLOBAL TEMPORARY, or ceases to be,")
-        found = _as_today(reader.context, held)
+        existing = _as_today(reader.context, info_now)
     zone = reader.zone
-    current = None if found is None else table_in(found, None, zone)
-    return _Wanted(database, table_in(info, None, zone), current, hints(text))
+    current = None if existing is None else table_in(existing, None, zone)
+    return _Target(database, table_in(info, None, zone), current, hints(text))
 
 
 def _defined(reader: SchemaReader, database: DatabaseInfo, node: CreateTable) -> TableInfo:
-    """The table that the statement would make. Of parents nothing is asked: they may be made by the
-    same text, and the step itself is judged."""
+    """The table that the statement would create.
 
-    def ignore(code: int, said: str) -> None: ...
+    Parents are not checked, because the same text may create them. The step itself is judged
+    later."""
+
+    def ignore(code: int, text: str) -> None: ...
 
     modes = modes_of(reader, ignore, ignore)
     info = table_info(node, database, ignore, modes)
@@ -187,109 +190,113 @@ def _defined(reader: SchemaReader, database: DatabaseInfo, node: CreateTable) ->
 
 
 def _as_today(context: Context, table: TableInfo) -> TableInfo:
-    """With today's names in its foreign keys, and those of its policies that there are."""
+    """The table with present names in its foreign keys, and without dropped policies."""
     table = living(context.txn, table)
     return evolve(table, fk_info=tuple(shown_keys(context, table)) or None)
 
 
-def _ordered(wanted: dict[tuple[str, str], _Wanted]) -> Iterator[tuple[_Wanted, _Wanted]]:
-    """Parents first: each table as it is made at first, and as it is in the end."""
-    begun: set[tuple[str, str]] = set()
+def _ordered(targets: dict[tuple[str, str], _Target]) -> Iterator[tuple[_Target, _Target]]:
+    """Parents first. Yields each table as it is created first, and as it is in the end."""
+    visited: set[tuple[str, str]] = set()
     ended: set[tuple[str, str]] = set()
 
-    def walk(each: _Wanted) -> Iterator[tuple[_Wanted, _Wanted]]:
-        begun.add(each.place)
-        for place in each.parents:
-            if place in wanted and place not in begun:
-                yield from walk(wanted[place])
+    def walk(target: _Target) -> Iterator[tuple[_Target, _Target]]:
+        visited.add(target.place)
+        for place in target.parents:
+            if place in targets and place not in visited:
+                yield from walk(targets[place])
         later = {
             place
-            for place in each.parents
-            if place in wanted and place not in ended and wanted[place].current is None
+            for place in target.parents
+            if place in targets and place not in ended and targets[place].current is None
         }
-        ended.add(each.place)
-        first = each
-        if later and each.current is None:
-            kept = tuple(
+        ended.add(target.place)
+        first = target
+        if later and target.current is None:
+            keys = tuple(
                 key
-                for key in each.info.foreign_keys
+                for key in target.info.foreign_keys
                 if (key.ref_schema.L, key.ref_table.L) not in later
             )
-            first = each._replace(info=evolve(each.info, fk_info=kept))
-        yield first, each
+            first = target._replace(info=evolve(target.info, fk_info=keys))
+        yield first, target
 
-    for each in wanted.values():
-        if each.place not in begun:
-            yield from walk(each)
+    for unvisited in targets.values():
+        if unvisited.place not in visited:
+            yield from walk(unvisited)
 
 
 def _keys_that_go_first(
-    each: _Wanted, wanted: dict[tuple[str, str], _Wanted], home: str
-) -> tuple[tuple[FkInfo, ...], _Wanted]:
-    """Foreign keys that are dropped and whose parents change, and the table without these keys.
-    Dropping them first lets the parents change."""
-    if each.current is None:
-        return (), each
+    target: _Target, targets: dict[tuple[str, str], _Target], home: str
+) -> tuple[tuple[FkInfo, ...], _Target]:
+    """Foreign keys to drop before their parents change, and the table without them."""
+    if target.current is None:
+        return (), target
     changing = []
-    for key in dropped_keys(each.current, each.info, each.database.db_name.O):
-        parent = wanted.get((key.ref_schema.L, key.ref_table.L))
-        is_other = parent is not None and parent is not each and parent.current is not None
+    for key in dropped_keys(target.current, target.info, target.database.db_name.O):
+        parent = targets.get((key.ref_schema.L, key.ref_table.L))
+        is_other = parent is not None and parent is not target and parent.current is not None
         if parent is not None and is_other and any(True for _ in _statements(parent, home)):
             changing.append(key)
     names = {key.fk_name.L for key in changing}
-    left = tuple(key for key in each.current.foreign_keys if key.fk_name.L not in names)
-    return tuple(changing), each._replace(current=evolve(each.current, fk_info=left or None))
+    remaining = tuple(key for key in target.current.foreign_keys if key.fk_name.L not in names)
+    return tuple(changing), target._replace(
+        current=evolve(target.current, fk_info=remaining or None)
+    )
 
 
-def _title(each: _Wanted, home: str) -> str:
+def _title(target: _Target, home: str) -> str:
     """The table's name in a statement of a session in the database `home`."""
-    own, title = each.database.db_name.O, identifier(each.info.name.O)
+    own, title = target.database.db_name.O, identifier(target.info.name.O)
     return title if own.lower() == home.lower() else f"{identifier(own)}.{title}"
 
 
-def _statements(each: _Wanted, home: str) -> Iterator[tuple[str, str]]:
-    own, title = each.database.db_name.O, _title(each, home)
-    if each.current is None:
-        yield created(each.info, own, title), ""
+def _statements(target: _Target, home: str) -> Iterator[tuple[str, str]]:
+    own, title = target.database.db_name.O, _title(target, home)
+    if target.current is None:
+        yield created(target.info, own, title), ""
         return
-    for alter in difference(each.current, each.info, own, each.hints):
+    for alter in difference(target.current, target.info, own, target.hints):
         yield f"ALTER TABLE {title} {', '.join(alter.clauses)}", alter.loses
 
 
 def created(table: TableInfo, home: str, title: str = "") -> str:
-    """CREATE TABLE with its constraints by the names it holds; `title`: as it is to be named."""
+    """CREATE TABLE with constraints under their stored names. `title`: another name of the
+    table."""
     keys = [f"  {key_text(key, home, ',')}" for key in table.foreign_keys]
-    checks = [f"  {check_text(each)}" for each in table.checks if each.state == SchemaState.PUBLIC]
+    checks = [
+        f"  {check_text(check)}" for check in table.checks if check.state == SchemaState.PUBLIC
+    ]
     text = create_table_text(table, table.auto_inc_id, [*keys, *checks])
     own = f"CREATE TABLE {identifier(table.name.O)} "
     return text if not title else f"CREATE TABLE {title} {text.removeprefix(own)}"
 
 
-def _drops(context: Context, wanted: dict[tuple[str, str], _Wanted]) -> Iterator[ApplyStep]:
-    """Children first."""
+def _drops(context: Context, targets: dict[tuple[str, str], _Target]) -> Iterator[ApplyStep]:
+    """The steps that drop tables, children first."""
     session = context.session
-    databases = {each.database.id: each.database for each in wanted.values()}
+    databases = {target.database.id: target.database for target in targets.values()}
     for database in databases.values():
-        gone = {
+        dropped = {
             info.name.L: info
             for info in meta.list_tables(context.txn, database.id)
-            if (database.db_name.L, info.name.L) not in wanted
+            if (database.db_name.L, info.name.L) not in targets
             and info.state == SchemaState.PUBLIC
             and info.is_stored
             and not is_system(info)
             and session.rights.sees_table(database.db_name.O, info.name.O)
         }
-        left = dict(gone)
-        while left:
+        remaining = dict(dropped)
+        while remaining:
             referred = {
                 key.ref_table.L
-                for info in left.values()
+                for info in remaining.values()
                 for key in shown_keys(context, info)
                 if key.ref_schema.L == database.db_name.L and key.ref_table.L != info.name.L
             }
-            free = [text for text in left if text not in referred] or list(left)[:1]
+            free = [text for text in remaining if text not in referred] or list(remaining)[:1]
             for text in free:
-                info = left.pop(text)
+                info = remaining.pop(text)
                 title = identifier(info.name.O)
                 if database.db_name.L != session.database.lower():
                     title = f"{identifier(database.db_name.O)}.{title}"
@@ -297,28 +304,28 @@ def _drops(context: Context, wanted: dict[tuple[str, str], _Wanted]) -> Iterator
                 yield ApplyStep(database.db_name.O, info.name.O, f"DROP TABLE {title}", lost)
 
 
-# -- the answer ------------------------------------------------------------------------------------
+# -- the result ------------------------------------------------------------------------------------
 
 
-def explain_apply(session: SessionApi, node: ExplainApply, found: Sequence[ApplyStep]) -> Result:
-    """See the module. Raises 1235 for another format."""
+def explain_apply(session: SessionApi, node: ExplainApply, planned: Sequence[ApplyStep]) -> Result:
+    """The rows of EXPLAIN APPLY. Raises 1235 for an unsupported format."""
     if node.format not in FORMATS:
         raise ErrNotSupportedYet(f"EXPLAIN FORMAT = {node.format}")
     rows: list[Row] = []
     listed: list[dict[str, Any]] = []
-    verdicts = session.look(lambda context: _judged(context, found))
-    for number, (step, (plan, refused)) in enumerate(zip(found, verdicts, strict=True), 1):
+    verdicts = session.look(lambda context: _judged(context, planned))
+    for number, (step, (plan, refused)) in enumerate(zip(planned, verdicts, strict=True), 1):
         place, follows = f"{step.database}.{step.table}", max(step.after, default=0)
         task = "unsafe" if step.loses else ""
         rows.append([f"Apply_{number}", "", task, f"table:{place}", step.statement])
-        rows += [[f"  {each[0]}", *each[1:]] for each in plan]
-        for title, said in (
+        rows += [[f"  {line[0]}", *line[1:]] for line in plan]
+        for title, text in (
             ("Loses", step.loses),
             ("Refused", refused),
             ("Follows", follows and f"Apply_{follows}"),
         ):
-            if said:
-                rows.append([f"  {title}", "", "", "", said])
+            if text:
+                rows.append([f"  {title}", "", "", "", text])
         keys = ("id", "estRows", "task", "object", "info")
         listed.append(
             {
@@ -327,7 +334,7 @@ def explain_apply(session: SessionApi, node: ExplainApply, found: Sequence[Apply
                 "loses": step.loses,
                 "refused": refused,
                 "follows": follows,
-                "plan": [dict(zip(keys, each, strict=True)) for each in plan],
+                "plan": [dict(zip(keys, line, strict=True)) for line in plan],
             }
         )
     if node.format == "json":
@@ -344,22 +351,23 @@ _BUILDS: dict[type, Build] = {
 
 
 class Verdict(NamedTuple):
-    """The rows of EXPLAIN, and what refuses the statement; neither: it is not judged yet."""
+    """The rows of EXPLAIN and the error of a refused statement. Both are empty if it is not judged
+    yet."""
 
     plan: list[Row]
     refused: str = ""
 
 
-def _judged(context: Context, found: Sequence[ApplyStep]) -> list[Verdict]:
-    """Each step, after those before it."""
+def _judged(context: Context, planned: Sequence[ApplyStep]) -> list[Verdict]:
+    """The verdict on each step, in the catalog that the steps before it leave."""
     session, txn = context.session, context.txn
     services = session.services
-    # of their own: what is supposed here is not what others are to find at those revisions
+    # a cache of its own: the assumed definitions must not reach others under their revisions
     schemas = Schemas(services.store, evaluator=services.schemas.evaluator)
     there = Context(session, schemas, txn)
     supposed: set[int] = set()
     verdicts = []
-    for number, step in enumerate(found, 1):
+    for number, step in enumerate(planned, 1):
         session.check_interrupt()
         if not supposed.issuperset(step.after):
             verdicts.append(Verdict([]))
@@ -368,7 +376,7 @@ def _judged(context: Context, found: Sequence[ApplyStep]) -> list[Verdict]:
         try:
             change = _BUILDS[type(node)](SchemaReader(there), node, step.statement)
             change.told()
-            jobs = [each.job for each in change.jobs if isinstance(each, JobRequest)]
+            jobs = [request.job for request in change.jobs if isinstance(request, JobRequest)]
             verdicts.append(Verdict(list(change_rows(session, txn, jobs))))
         except Refused as error:
             verdicts.append(Verdict([], f"{error.code}: {error.message}"))

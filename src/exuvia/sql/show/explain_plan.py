@@ -1,19 +1,21 @@
-"""EXPLAIN [ANALYZE] of what reads or writes rows, in TiDB's columns and words.
+"""EXPLAIN [ANALYZE] of statements that read or write rows, in TiDB's columns and terms.
 
     SELECT, UPDATE, DELETE of one table     Projection, Aggs, Limit, TopN, Sort, Selection over
-                                            how its rows are read (access_operators.py)
-    any other query                         DuckDB's own plan (duck_operators.py)
+                                            the operators that read its rows (access_operators.py)
+    other queries                           DuckDB's own plan (duck_operators.py)
     INSERT, UPDATE, DELETE                  above the query that finds their rows
     computed tables, no table               MemTableScan, TableDual
 
-An operator stands there if something here does it. So a plan differs from TiDB's where the two do:
-conditions are all looked at by this engine, those of a range again where it does not say all of
-them; an ORDER BY with a LIMIT sorts all rows for its first ones; the select list comes last.
+An operator is shown if this engine executes it. So a plan differs from TiDB's where execution does:
 
-ANALYZE runs the statement, and writes what it writes, with parts put into its plan that count.
+    conditions    all are checked by this engine; those of a range again if it is not exact
+    LIMIT         an ORDER BY with a LIMIT sorts all rows
+    select list   is computed last
 
-A sorted or unlimited query that turns out to find more than read.MOST_ROWS rows by a key is left to
-DuckDB when it runs: EXPLAIN cannot know that beforehand, ANALYZE shows it.
+ANALYZE runs the statement, including its writes, with counters in its plan.
+
+A sorted or unlimited query that finds more than read.MOST_ROWS rows by a key is left to DuckDB when
+it runs. EXPLAIN cannot know that beforehand; ANALYZE shows it.
 """
 
 from collections.abc import Callable, Sequence
@@ -54,7 +56,7 @@ from exuvia.sql.show.operators import (
     ExplainedStatement,
     Operator,
     distinct_info,
-    shown,
+    explain_result,
 )
 from exuvia.sql.show.row_estimates import DISTINCT, OTHER, PSEUDO_ROWS, TableEstimate, grouped
 from exuvia.sql.statement.context import Context
@@ -65,7 +67,7 @@ from exuvia.sql.write.update_delete import DeleteFound, DeleteRows, UpdateFound,
 
 
 def explain(context: Context, node: Explain) -> Result:
-    """EXPLAIN [ANALYZE]. Raises 1235 for a statement that has no plan, 1791, 1345."""
+    """The result of EXPLAIN [ANALYZE]. Raises 1235 for a statement without a plan, 1791, 1345."""
     statement, form = node.statement, node.format.lower()
     if not isinstance(statement, exp.Query | Insert | Update | Delete):
         raise ErrNotSupportedYet(f"EXPLAIN {type(statement).__name__}")
@@ -75,22 +77,22 @@ def explain(context: Context, node: Explain) -> Result:
     context.explains = True
     plan = planner.plan(planner.with_select_limit(statement, context.binding), context)
     if not node.analyze:
-        top = Explaining(context).seen(plan, statement)
+        top = Explaining(context).planned(plan, statement)
         if as_mysql and form in ("", "traditional"):
             return mysql_table(top)
-        return shown(top, form, is_measured=False)
+        return explain_result(top, form, is_measured=False)
     watch = Watch(context.session.services.clock.monotonic)
     top, answer = Explaining(context, watch).ran(plan, statement)
-    found = shown(top, form, is_measured=True)
-    found.last_insert_id = answer.last_insert_id
-    return found
+    result = explain_result(top, form, is_measured=True)
+    result.last_insert_id = answer.last_insert_id
+    return result
 
 
 # -- plans -----------------------------------------------------------------------------------------
 
 
 class _Ran(Plan):
-    """A plan inside another one, which runs it: measured."""
+    """An inner plan, which the outer plan runs; it is measured."""
 
     def __init__(self, plan: Plan, statement: object, explaining: "Explaining") -> None:
         self.columns = plan.columns
@@ -100,18 +102,18 @@ class _Ran(Plan):
         self.top: Operator | None = None
 
     def run(self, context: Context) -> Result:
-        self.top, found = self._explaining.ran(self._plan, self._statement)
-        return found
+        self.top, result = self._explaining.ran(self._plan, self._statement)
+        return result
 
 
 class Explaining(ExplainedStatement):
-    """One statement's operators."""
+    """Converts the plan of one statement to operators."""
 
-    def seen(self, plan: Plan, statement: object) -> Operator:
-        """What would run."""
+    def planned(self, plan: Plan, statement: object) -> Operator:
+        """The operators of a plan that is not run."""
         if isinstance(plan, ReadRows):
             if plan.leaves(self.context):
-                return self.seen(relational.plan(plan.node, self.context), plan.node)
+                return self.planned(relational.plan(plan.node, self.context), plan.node)
             return self._read(plan)[0]
         if isinstance(plan, SmallRows):
             return self._small(plan)[0]
@@ -119,14 +121,14 @@ class Explaining(ExplainedStatement):
             return _write(plan, [self._filtered(plan.filter)[0]])
         if isinstance(plan, UpdateFound | DeleteFound):
             query = relational.plan(plan.query, self.context, handles=True)
-            return _write(plan, [self.seen(query, plan.query)])
+            return _write(plan, [self.planned(query, plan.query)])
         if isinstance(plan, InsertQuery):
             assert isinstance(statement, Insert)
-            return _write(plan, [self.seen(plan.query, statement.query)])
+            return _write(plan, [self.planned(plan.query, statement.query)])
         if isinstance(plan, IntoVariables | IntoFilePlan):
-            return self.seen(plan.query, statement)
+            return self.planned(plan.query, statement)
         if isinstance(plan, LockedQuery):
-            return _locked(self.seen(plan.query, statement), plan.clauses)
+            return _locked(self.planned(plan.query, statement), plan.clauses)
         if isinstance(plan, PlainPlan):
             return self._plain(plan)
         if isinstance(plan, RelationalPlan):
@@ -134,7 +136,7 @@ class Explaining(ExplainedStatement):
         return _write(plan, [])
 
     def ran(self, plan: Plan, statement: object) -> tuple[Operator, Result]:
-        """What ran, and its answer."""
+        """Run the plan. Returns its operators with counts, and its result."""
         context, watch = self.context, self.watch
         assert watch is not None
         if isinstance(plan, ReadRows):
@@ -143,7 +145,7 @@ class Explaining(ExplainedStatement):
             top, finish = self._read(plan)
             with watch.within(top.done):
                 answer = plan.here(context)
-            if answer is None:  # more rows than are done here
+            if answer is None:  # too many rows for this engine
                 self.forget()
                 return self.ran(relational.plan(plan.node, context), plan.node)
             finish(answer)
@@ -158,10 +160,10 @@ class Explaining(ExplainedStatement):
             top = self._plain(plan)
             with watch.within(top.done):
                 answer = plan.run(context)
-            each = top
-            while each.below:
-                each.done.rows, each = len(answer.rows), each.below[0]
-            each.done.rows = 1
+            operator = top
+            while operator.below:
+                operator.done.rows, operator = len(answer.rows), operator.below[0]
+            operator.done.rows = 1
             return top, answer
         if isinstance(plan, RelationalPlan):
             return profiled_operators(self, plan, statement)
@@ -182,7 +184,7 @@ class Explaining(ExplainedStatement):
         with watch.within(top.done):
             answer = plan.run(context)
         top.done.rows = 0
-        top.below += [each.top for each in inner if each.top is not None]
+        top.below += [ran.top for ran in inner if ran.top is not None]
         if isinstance(plan, IntoVariables | IntoFilePlan):
             return top.below[0], answer
         if isinstance(plan, LockedQuery):
@@ -194,19 +196,19 @@ class Explaining(ExplainedStatement):
     # -- one table, row by row ---------------------------------------------------------------------
 
     def _read(self, plan: ReadRows) -> tuple[Operator, Callable[[Result], None]]:
-        """The tree, and what its answer still says of it."""
+        """The operators, and a function that adds the counts of the plan's result."""
         context, table = self.context, plan.table
-        items, found = plan.items, plan.filter
+        items, filtering = plan.items, plan.filter
         if plan.counts(context):
             return self._counted(plan)
-        top, steps = self._filtered(found, plan)
+        top, steps = self._filtered(filtering, plan)
         rows_below = top.rows
         lock = None
         if plan.locks and not _is_point(top):
             lock = top = _locked(top, plan.lock_clauses)
         elif plan.locks:
             top.info = ", ".join(filter(None, (top.info, "lock")))
-        name, below, met = _naming(table), top, MeasuredStep()
+        name, below, before_limit = _naming(table), top, MeasuredStep()
         if plan.is_aggregated:
             funcs = [
                 f"funcs:{of_bound(item.aggregate, name, context).text}->{self.column(table)}"
@@ -216,24 +218,27 @@ class Explaining(ExplainedStatement):
             top = Operator("StreamAgg", 1.0, info=", ".join(funcs), below=[below])
         else:
             texts = [_item_text(item, table, context) for item in items]
-            if _computes(items, found):
-                shown = [self.named(text, table) for text in texts]
-                top = Operator("Projection", rows_below, info=", ".join(shown), below=[below])
+            if _computes(items, filtering):
+                names = [self.named(text, table) for text in texts]
+                top = Operator("Projection", rows_below, info=", ".join(names), below=[below])
             if plan.is_distinct:
-                source = TableEstimate(table, parts_of(found.path, context), context)
+                source = TableEstimate(table, parts_of(filtering.path, context), context)
                 rows = grouped(texts, rows_below or 0.0, {table.info.id: source})
                 top = Operator("HashAgg", rows, info=distinct_info(texts), below=[top])
         one = top
         top = self._cut(top, plan.late_limit)
         if self.watch is not None:
-            _watch_cut(plan, met)
+            _watch_cut(plan, before_limit)
 
         def finish(answer: Result) -> None:
-            for each in (lock, None if plan.is_aggregated or one is below else _last(one, below)):
-                if each is not None:
-                    each.done.rows = steps.given.rows
+            for operator in (
+                lock,
+                None if plan.is_aggregated or one is below else _last(one, below),
+            ):
+                if operator is not None:
+                    operator.done.rows = steps.given.rows
             if plan.is_aggregated or plan.is_distinct:
-                one.done.rows = met.rows
+                one.done.rows = before_limit.rows
             top.done.rows = len(answer.rows)
 
         return top, finish
@@ -245,7 +250,7 @@ class Explaining(ExplainedStatement):
         return Operator("Limit", min(top.rows or 0.0, most), info=info, below=[top])
 
     def _counted(self, plan: ReadRows) -> tuple[Operator, Callable[[Result], None]]:
-        """The store counts: nothing is read."""
+        """The store counts the rows without reading them."""
         context, table = self.context, plan.table
         path = plan.filter.path
         estimate = TableEstimate(table, parts_of(path, context), context)
@@ -266,41 +271,44 @@ class Explaining(ExplainedStatement):
         return top, finish
 
     def _filtered(
-        self, found: Filter, plan: "ReadRows | UpdateRows | DeleteRows | None" = None
+        self, filtering: Filter, plan: "ReadRows | UpdateRows | DeleteRows | None" = None
     ) -> tuple[Operator, FilterSteps]:
-        """Path, WHERE, ORDER BY and LIMIT; watched where the plan is given, and runs."""
-        context, table = self.context, found.source.table
-        estimate = TableEstimate(table, parts_of(found.path, context), context)
-        top, reads, exact = filter_operators(found, found.path, estimate, context)
+        """The operators of path, WHERE, ORDER BY and LIMIT. If `plan` is set, its filter is
+        measured."""
+        context, table = self.context, filtering.source.table
+        estimate = TableEstimate(table, parts_of(filtering.path, context), context)
+        top, reads, exact = filter_operators(filtering, filtering.path, estimate, context)
         steps = FilterSteps(top.done, reads, MeasuredStep(), MeasuredStep(), MeasuredStep())
-        where = _conditions(found, context)
+        where = _conditions(filtering, context)
         if where and not exact:
-            rest = _rest(where, taken_path(found.path, context)[0])
-            rows = (top.rows or 0.0) * estimate.kept(rest)
-            said = sorted_texts(conjuncts(*(text for _, each in where for text in each)))
-            top = Operator("Selection", rows, info=said, below=[top])
+            rest = _rest(where, taken_path(filtering.path, context)[0])
+            rows = (top.rows or 0.0) * estimate.share_of(rest)
+            conditions_text = sorted_texts(
+                conjuncts(*(text for _, texts in where for text in texts))
+            )
+            top = Operator("Selection", rows, info=conditions_text, below=[top])
             top.done = steps.kept
-        order = _order_text(found, table, context)
-        if order and not (found.follows and not is_unordered(found.path, context)):
+        order = _order_text(filtering, table, context)
+        if order and not (filtering.follows and not is_unordered(filtering.path, context)):
             top = Operator("Sort", top.rows, info=order, below=[top])
             top.done = steps.sorted
-        if found.limit is not None:
-            info, most = _limit_text(found.limit, context)
+        if filtering.limit is not None:
+            info, most = _limit_text(filtering.limit, context)
             rows = min(top.rows or 0.0, most)
-            if top.name == "Sort":  # of which the first are taken
+            if top.name == "Sort":  # Sort and Limit together
                 top.name, top.info, top.rows = "TopN", f"{top.info}, {info}", rows
                 steps = steps._replace(given=steps.sorted)
             else:
                 top = Operator("Limit", rows, info=info, below=[top])
                 top.done = steps.given
         if plan is not None and self.watch is not None:
-            plan.filter = WatchedFilter(found, self.watch, steps)
+            plan.filter = WatchedFilter(filtering, self.watch, steps)
         return top, steps
 
     # -- computed rows -----------------------------------------------------------------------------
 
     def _small(self, plan: SmallRows) -> tuple[Operator, Callable[[Result], None]]:
-        """A table of information_schema, or none."""
+        """The operators of a SELECT from information_schema, or from no table."""
         context, visible = self.context, plan.visible
         if visible:
             place = f"table:{visible[0].origin or visible[0].alias}"
@@ -312,14 +320,14 @@ class Explaining(ExplainedStatement):
         def name(column: Column) -> ColumnText:
             return ColumnText((column.full or column.name).lower())
 
-        kept: MeasuredStep | None = None
+        filter_step: MeasuredStep | None = None
         if plan.where is not None:
             bound = bind_condition(plan.where.this, _scope(visible, context))
             texts = conjuncts(of_bound(bound, name, context))
             top = Operator(
                 "Selection", (top.rows or 0.0) * OTHER, info=sorted_texts(texts), below=[top]
             )
-            kept = top.done
+            filter_step = top.done
         keys_text = ", ".join(
             of_bound(key.bound, name, context).text + (":desc" if down else "")
             for key, down in plan.order
@@ -329,11 +337,11 @@ class Explaining(ExplainedStatement):
             top = Operator("Sort", top.rows, info=keys_text, below=[top])
         texts = [_bound_item(item, name, context) for item in plan.items]
         if plan.items[0].aggregate is not None:
-            funcs = ", ".join(f"funcs:{each.text}->{self.column()}" for each in texts)
+            funcs = ", ".join(f"funcs:{text.text}->{self.column()}" for text in texts)
             top = Operator("StreamAgg", 1.0, info=funcs, below=[top])
         elif not visible or any(item.position is None for item in plan.items):
-            shown = ", ".join(self.named(each) for each in texts)
-            top = Operator("Projection", top.rows, info=shown, below=[top])
+            names = ", ".join(self.named(text) for text in texts)
+            top = Operator("Projection", top.rows, info=names, below=[top])
         if plan.is_distinct:
             top = Operator(
                 "HashAgg", (top.rows or 0.0) * DISTINCT, info=distinct_info(texts), below=[top]
@@ -341,34 +349,38 @@ class Explaining(ExplainedStatement):
         inner = top
         top = self._cut(top, plan.limit)
         if self.watch is not None:
-            _watch_small(plan, scan.done, kept)
+            _watch_small(plan, scan.done, filter_step)
 
         def finish(answer: Result) -> None:
-            met = before.done.rows
-            each = inner
-            while each is not before:
-                each.done.rows = met if each.name in ("Sort", "Projection") else None
-                if each.name == "StreamAgg":
-                    each.done.rows = 1
-                each = each.below[0]
+            rows = before.done.rows
+            operator = inner
+            while operator is not before:
+                operator.done.rows = rows if operator.name in ("Sort", "Projection") else None
+                if operator.name == "StreamAgg":
+                    operator.done.rows = 1
+                operator = operator.below[0]
             top.done.rows = len(answer.rows)
 
         return top, finish
 
     def _plain(self, plan: PlainPlan) -> Operator:
-        """SELECT of no table."""
+        """The operators of a SELECT without a table."""
         name: Callable[[Column], ColumnText] = lambda column: ColumnText(column.name)  # noqa: E731
         block = plan.block
         most, skip = block.limit
         texts = [of_bound(item.expr, name, self.context) for item in block.items]
-        shown = ", ".join(self.named(each) for each in texts)
+        names = ", ".join(self.named(text) for text in texts)
         top, rows = Operator("TableDual", 1.0, info="rows:1"), 1.0
-        asked = [each for each in (block.where, block.having) if each is not None]
-        if asked:
-            parts = conjuncts(*(of_bound(each, name, self.context) for each in asked))
+        conditions = [
+            condition for condition in (block.where, block.having) if condition is not None
+        ]
+        if conditions:
+            parts = conjuncts(
+                *(of_bound(condition, name, self.context) for condition in conditions)
+            )
             rows = OTHER
             top = Operator("Selection", rows, info=sorted_texts(parts), below=[top])
-        top = Operator("Projection", rows, info=shown, below=[top])
+        top = Operator("Projection", rows, info=names, below=[top])
         if most is not None:
             info = f"offset:{skip}, count:{most}"
             top = Operator("Limit", min(rows, most), info=info, below=[top])
@@ -379,24 +391,24 @@ def _scope(visible: Sequence[Any], context: Context) -> Scope:
     return expressions.scope_of(visible, context.binding, "where clause")
 
 
-def _watch_small(plan: SmallRows, scan: MeasuredStep, kept: MeasuredStep | None) -> None:
-    """Let the plan, which nobody else has, count its rows."""
+def _watch_small(plan: SmallRows, scan: MeasuredStep, filter_step: MeasuredStep | None) -> None:
+    """Make the plan count its rows. The plan belongs to this EXPLAIN alone."""
     rows, keeps = plan.rows, plan.keeps
 
     def read() -> list[Row]:
-        found = [list(row) for row in rows()]
-        scan.count(len(found))
-        return found
+        read_rows = [list(row) for row in rows()]
+        scan.count(len(read_rows))
+        return read_rows
 
     plan.rows = read
-    if keeps is None or kept is None:
+    if keeps is None or filter_step is None:
         return
-    kept.count(0)
+    filter_step.count(0)
 
     def check(row: Row, context: Execution) -> bool:
-        found = keeps(row, context)
-        kept.count(found)
-        return found
+        is_kept = keeps(row, context)
+        filter_step.count(is_kept)
+        return is_kept
 
     plan.keeps = check
 
@@ -423,8 +435,8 @@ def _locked(below: Operator, clauses: Sequence[exp.Lock]) -> Operator:
     return Operator("SelectLock", below.rows, info=f"{text} {seconds}", below=[below])
 
 
-def _is_point(found: Operator) -> bool:
-    return found.name in ("Point_Get", "Batch_Point_Get")
+def _is_point(operator: Operator) -> bool:
+    return operator.name in ("Point_Get", "Batch_Point_Get")
 
 
 def _naming(table: Table) -> Callable[[Column], ColumnText]:
@@ -449,15 +461,17 @@ def _bound_item(
     return ColumnText(".".join(filter(None, (column.database, column.table, column.name))).lower())
 
 
-def _computes(items: Sequence[OutputItem], found: Filter) -> bool:
-    """Whether the answer's columns are others than those that are read."""
-    shown = [item.position for item in items]
-    info = found.source.table.info
-    read = found.path.path.used if isinstance(found.path, Everywhere) else found.path.used
+def _computes(items: Sequence[OutputItem], filtering: Filter) -> bool:
+    """Whether the columns of the result differ from the columns that are read."""
+    selected = [item.position for item in items]
+    info = filtering.source.table.info
+    read = (
+        filtering.path.path.used if isinstance(filtering.path, Everywhere) else filtering.path.used
+    )
     if read is None:
-        public = found.source.table.columns
+        public = filtering.source.table.columns
         read = tuple(n for n, column in enumerate(info.cols) if column in public)
-    return None in shown or shown != list(read)
+    return None in selected or selected != list(read)
 
 
 def _limit_text(limit: Limit, context: Context) -> tuple[str, float]:
@@ -465,10 +479,10 @@ def _limit_text(limit: Limit, context: Context) -> tuple[str, float]:
     return f"offset:{first}, count:{last - first}", float(last - first)
 
 
-def _order_text(found: Filter, table: Table, context: Context) -> str:
+def _order_text(filtering: Filter, table: Table, context: Context) -> str:
     keys_of = (
         of_bound(key.compiled.bound, _naming(table), context).text + ":desc" * key.descending
-        for key in found.order
+        for key in filtering.order
     )
     return ", ".join(keys_of)
 
@@ -476,37 +490,38 @@ def _order_text(found: Filter, table: Table, context: Context) -> str:
 Conditions = list[tuple[int, list[ExpressionText]]]
 
 
-def _conditions(found: Filter, context: Context) -> Conditions:
-    """The WHERE, by the numbers that terms know its parts by."""
-    if found.where is None:
+def _conditions(filtering: Filter, context: Context) -> Conditions:
+    """The parts of the WHERE, with the numbers by which terms refer to them."""
+    if filtering.where is None:
         return []
-    scope, name = _scope([found.source.visible], context), _naming(found.source.table)
+    scope, name = _scope([filtering.source.visible], context), _naming(filtering.source.table)
     return [
-        (n, conjuncts(of_bound(bind_condition(each, scope), name, context)))
-        for n, each in enumerate(conjuncts_of(found.where))
+        (n, conjuncts(of_bound(bind_condition(part, scope), name, context)))
+        for n, part in enumerate(conjuncts_of(filtering.where))
     ]
 
 
 def _rest(where: Conditions, path: Path) -> list[ExpressionText]:
-    """What the WHERE says beside the path's own ranges."""
+    """The parts of the WHERE that the path's ranges do not cover."""
     terms = (*path.match.equal, *path.match.range) if isinstance(path, Matched) else ()
-    said = {term.conjunct for term in terms}
-    return conjuncts(*(text for n, texts in where if n not in said for text in texts))
+    covered = {term.conjunct for term in terms}
+    return conjuncts(*(text for n, texts in where if n not in covered for text in texts))
 
 
 def _last(top: Operator, below: Operator) -> Operator | None:
-    """The operator just above."""
+    """The operator directly above `below`, or None."""
     while top is not below and top.below[0] is not below:
         top = top.below[0]
     return None if top is below else top
 
 
-def _watch_cut(plan: ReadRows, met: MeasuredStep) -> None:
-    """Let the plan, which nobody else has, count what comes before its last LIMIT."""
+def _watch_cut(plan: ReadRows, step: MeasuredStep) -> None:
+    """Make the plan count the rows before its last LIMIT. The plan belongs to this EXPLAIN
+    alone."""
     cut = plan.cut
 
     def counted(rows: list[Row], context: Context) -> list[Row]:
-        met.count(len(rows))
+        step.count(len(rows))
         return cut(rows, context)
 
     vars(plan)["cut"] = counted

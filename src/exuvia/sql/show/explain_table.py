@@ -1,4 +1,4 @@
-"""EXPLAIN as MySQL has it (mysql mode): one line for each table that a plan reads.
+"""EXPLAIN in MySQL's format (mysql mode): one line for each table that a plan reads.
 
     type    const          one row by a unique key       range, ref     a range of a key
             index          a whole index                 index_merge    entries of several ranges
@@ -7,8 +7,8 @@
     rows      how many are read, by the statistics; filtered: the percentage that WHERE leaves
     Extra     Using where, Using filesort, Using temporary: of the steps above the table
 
-It is taken from the operators that FORMAT = 'row' shows. `id` is 1 in each line: query blocks are
-not told apart. possible_keys names the key alone. key_len is NULL for index_merge.
+The lines are derived from the operators of FORMAT = 'row'. `id` is 1 in each line: query blocks are
+not distinguished. possible_keys has only the key in use. key_len is NULL for index_merge.
 """
 
 import re
@@ -38,18 +38,18 @@ _ONE_VALUE = re.compile(r"range:\[([^,\[\]]*),\1\]")
 
 
 class _Read(NamedTuple):
-    """An operator that reads a table, and those above it, the nearest first."""
+    """An operator that reads a table, and the operators above it, the nearest first."""
 
     operator: Operator
     above: tuple[Operator, ...]
 
 
 def mysql_table(top: Operator) -> Result:
-    """The lines in the order in which the tables are read."""
+    """The result with one line for each table, in the order of reading."""
     write = _WRITES.get(top.name)
     rows = [_line(read, write or "SIMPLE") for read in _reads(top, ())]
     if not rows:
-        is_empty = any(each.info == "rows:0" for each in _all(top))
+        is_empty = any(operator.info == "rows:0" for operator in _all(top))
         extra = None if write else "Impossible WHERE" if is_empty else "No tables used"
         rows = [[1, write or "SIMPLE", *[None] * 9, extra]]
     return Result(_COLUMNS, rows)
@@ -65,7 +65,7 @@ def _reads(top: Operator, above: tuple[Operator, ...]) -> Iterator[_Read]:
     if top.name in _READS or top.name in _WHOLE:
         yield _Read(top, above)
         return
-    # what is above several tables is not said of each
+    # operators above several tables are not listed for any of them
     inherited = (top, *above) if len(top.below) == 1 else ()
     for below in top.below:
         yield from _reads(below, inherited)
@@ -73,7 +73,10 @@ def _reads(top: Operator, above: tuple[Operator, ...]) -> Iterator[_Read]:
 
 def _line(read: _Read, select_type: str) -> Row:
     top = read.operator
-    scan = next((each for each in _all(top) if each.name in _WHOLE or "Range" in each.name), top)
+    scan = next(
+        (operator for operator in _all(top) if operator.name in _WHOLE or "Range" in operator.name),
+        top,
+    )
     access: dict[str, str] = {}
     for part in (*top.access.split(", "), *scan.access.split(", ")):
         title, _, value = part.partition(":")
@@ -86,7 +89,7 @@ def _line(read: _Read, select_type: str) -> Row:
     ref = "const" if kind in ("const", "ref") else None
     count = None if scan.rows is None else max(1, round(scan.rows))
     extra = "; ".join(
-        dict.fromkeys(_EXTRA[each.name] for each in read.above if each.name in _EXTRA)
+        dict.fromkeys(_EXTRA[operator.name] for operator in read.above if operator.name in _EXTRA)
     )
     return [
         *(1, select_type, access.get("table"), access.get("partition"), kind),

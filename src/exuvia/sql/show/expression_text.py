@@ -1,13 +1,13 @@
-"""Expressions in TiDB's words, as EXPLAIN has them.
+"""Expressions in TiDB's notation, for EXPLAIN.
 
     a = 1 AND b LIKE 'x%'      eq(test.t.a, 1)  like(test.t.b, "x%", 92)
     c IS NOT NULL              not(isnull(test.t.c))
     b = 3, b a text            eq(cast(test.t.b, double BINARY), 3)
     COUNT(*), SUM(DISTINCT a)  count(1)         sum(distinct test.t.a)
 
-Two ways lead here: from what was bound (`of_bound`), and from the text in which DuckDB says what it
-does (`of_duckdb`). There a text compares by its collation's key, which is left out, and a moment is
-a number, which is shown as a moment. What DuckDB says in a form that is not known stays as it is.
+They are made from bound expressions (`of_bound`) and from DuckDB's texts (`of_duckdb`). In DuckDB's
+texts a string is compared by its collation's key, which is omitted here. A moment is a number
+there, and printed as a moment here. DuckDB's texts in an unknown form are not changed.
 """
 
 import re
@@ -44,7 +44,7 @@ from exuvia.sql.types import family_of
 
 
 class ColumnText(NamedTuple):
-    """A column, of a stored table where `table` is there."""
+    """A column; `table` is set for a stored table."""
 
     text: str
     table: Table | None = None
@@ -59,49 +59,49 @@ class ConstantText(NamedTuple):
 
 
 class CallText(NamedTuple):
-    """A function of others."""
+    """A function call."""
 
     name: str
     arguments: "tuple[ExpressionText, ...]"
 
     @property
     def text(self) -> str:
-        return f"{self.name}({', '.join(each.text for each in self.arguments)})"
+        return f"{self.name}({', '.join(argument.text for argument in self.arguments)})"
 
 
 ExpressionText = ColumnText | ConstantText | CallText
 
 
-def conjuncts(*found: ExpressionText) -> list[ExpressionText]:
+def conjuncts(*conditions: ExpressionText) -> list[ExpressionText]:
     """The conditions of a conjunction, without duplicates."""
     parts: dict[str, ExpressionText] = {}
-    for each in found:
-        if isinstance(each, CallText) and each.name == "and":
-            parts |= {part.text: part for part in conjuncts(*each.arguments)}
+    for condition in conditions:
+        if isinstance(condition, CallText) and condition.name == "and":
+            parts |= {part.text: part for part in conjuncts(*condition.arguments)}
         else:
-            parts[each.text] = each
+            parts[condition.text] = condition
     return list(parts.values())
 
 
-def _shallow(found: ExpressionText) -> ExpressionText:
-    """The same. Raises RecursionError where its text is nested too deep to be made."""
-    assert isinstance(found.text, str)
-    return found
+def _require_shallow(expression: ExpressionText) -> ExpressionText:
+    """The expression itself. Raises RecursionError if its text is nested too deep to be built."""
+    assert isinstance(expression.text, str)
+    return expression
 
 
-def sorted_texts(found: Sequence[ExpressionText]) -> str:
-    """A list as TiDB has it: by the texts."""
-    return ", ".join(sorted(each.text for each in found))
+def sorted_texts(expressions: Sequence[ExpressionText]) -> str:
+    """The texts in TiDB's order, which is alphabetical."""
+    return ", ".join(sorted(expression.text for expression in expressions))
 
 
 def stored_column(table: Table, position: int) -> ColumnText:
-    """database.table.column."""
+    """A column as database.table.column."""
     info = table.info
     place = f"{table.database.db_name.O}.{info.name.O}.{info.cols[position].name.O}"
     return ColumnText(place.lower(), table, position)
 
 
-# -- from what was bound ---------------------------------------------------------------------------
+# -- from bound expressions ------------------------------------------------------------------------
 
 Naming = Callable[[Column], ExpressionText]
 
@@ -135,10 +135,12 @@ _NAMES = {
 
 
 def of_bound(expr: Expr, name: Naming, context: Context) -> ExpressionText:
-    """The text of a bound expression; parameters by their values. Of one that is nested beyond the
-    interpreter's depth, as a sum of a thousand terms is, only what it is."""
+    """The text of a bound expression; parameters are replaced by their values.
+
+    An expression nested beyond the interpreter's depth (a sum of a thousand terms) becomes
+    `name(...)`."""
     try:
-        return _shallow(_of_bound(expr, name, context))
+        return _require_shallow(_of_bound(expr, name, context))
     except RecursionError:
         called = expr.function if isinstance(expr, Call) else type(expr).__name__.lower()
         return ConstantText(f"{_NAMES.get(called, called)}(...)")
@@ -201,17 +203,17 @@ def _cast_type(kind: FieldType) -> str:
     return f"{type_text(kind)} BINARY"
 
 
-def _aggregate(found: Aggregate, of: Callable[[Expr], ExpressionText]) -> str:
-    given = ", ".join(of(each).text for each in found.arguments) or "1"
-    if found.order:
-        keys = (f"{of(key).text}{' desc' if down else ''}" for key, down in found.order)
-        given += f" order by {', '.join(keys)}"
-    if found.function == "group_concat":
-        given += f' separator "{found.separator}"'
-    return f"{found.function}({'distinct ' if found.distinct else ''}{given})"
+def _aggregate(aggregate: Aggregate, of: Callable[[Expr], ExpressionText]) -> str:
+    arguments = ", ".join(of(argument).text for argument in aggregate.arguments) or "1"
+    if aggregate.order:
+        keys = (f"{of(key).text}{' desc' if down else ''}" for key, down in aggregate.order)
+        arguments += f" order by {', '.join(keys)}"
+    if aggregate.function == "group_concat":
+        arguments += f' separator "{aggregate.separator}"'
+    return f"{aggregate.function}({'distinct ' if aggregate.distinct else ''}{arguments})"
 
 
-# -- from DuckDB's own text ------------------------------------------------------------------------
+# -- from DuckDB's texts ---------------------------------------------------------------------------
 
 Resolve = Callable[[str], ExpressionText | None]
 
@@ -243,15 +245,16 @@ _MOMENTS = (Family.DATE, Family.DATETIME, Family.TIME)
 
 
 def of_duckdb(text: str, resolve: Resolve) -> ExpressionText:
-    """`resolve` says what a name means, or #n, the n-th column of what is below."""
+    """Convert DuckDB's text. `resolve` returns the column of a name, or of #n, the input's n-th
+    column."""
     try:
-        return _shallow(_of_tree(_parsed(text), resolve))
+        return _require_shallow(_of_tree(_parsed(text), resolve))
     except (SqlglotError, RecursionError):
         return ConstantText(text)
 
 
-def compared_by_duckdb(text: str, left: Resolve, right: Resolve) -> ExpressionText:
-    """A comparison of a join, whose sides have names of their own."""
+def compared_by_duckdb(text: str, resolve_left: Resolve, resolve_right: Resolve) -> ExpressionText:
+    """Convert a comparison in a join. Each side resolves names of its own."""
     try:
         tree = _parsed(text)
         while isinstance(tree, exp.Paren):
@@ -259,8 +262,8 @@ def compared_by_duckdb(text: str, left: Resolve, right: Resolve) -> ExpressionTe
         name = _OPERATORS.get(type(tree))
         if name is None or tree.args.get("expression") is None:
             return ConstantText(text)
-        sides = _of_tree(tree.this, left), _of_tree(tree.expression, right)
-        return _shallow(CallText(name, sides))
+        sides = _of_tree(tree.this, resolve_left), _of_tree(tree.expression, resolve_right)
+        return _require_shallow(CallText(name, sides))
     except (SqlglotError, RecursionError):
         return ConstantText(text)
 
@@ -273,8 +276,8 @@ def _of_tree(tree: exp.Expr, resolve: Resolve) -> ExpressionText:
     if isinstance(tree, exp.Paren | exp.Alias | exp.IgnoreNulls):
         return _of_tree(tree.this, resolve)
     if isinstance(tree, exp.Column):
-        shown = tree.name.replace(_PLACE, "#")
-        return resolve(shown) or ColumnText(shown)
+        name = tree.name.replace(_PLACE, "#")
+        return resolve(name) or ColumnText(name)
     if isinstance(tree, exp.Literal):
         return ConstantText(f'"{tree.name}"' if tree.is_string else tree.name)
     if isinstance(tree, exp.Null):
@@ -291,32 +294,34 @@ def _of_tree(tree: exp.Expr, resolve: Resolve) -> ExpressionText:
     if isinstance(tree, exp.Case):
         return _case(tree, resolve)
     if isinstance(tree, exp.In):
-        given = (tree.this, *tree.expressions)
-        return _as_moments(CallText("in", tuple(_of_tree(each, resolve) for each in given)))
+        operands = (tree.this, *tree.expressions)
+        return _as_moments(
+            CallText("in", tuple(_of_tree(operand, resolve) for operand in operands))
+        )
     if isinstance(tree, exp.Between):
         column = _of_tree(tree.this, resolve)
         sides = (("ge", tree.args["low"]), ("le", tree.args["high"]))
-        parts = (CallText(name, (column, _of_tree(each, resolve))) for name, each in sides)
+        parts = (CallText(name, (column, _of_tree(bound, resolve))) for name, bound in sides)
         return CallText("and", tuple(map(_as_moments, parts)))
     if isinstance(tree, exp.DPipe) and tree.expression == exp.Literal.string(" "):
-        return _of_tree(tree.this, resolve)  # of a collation's key, for sorting
+        return _of_tree(tree.this, resolve)  # the key of a collation, for sorting
     operator = _OPERATORS.get(type(tree))
     if isinstance(tree, exp.Connector) and operator is not None:
-        return CallText(operator, tuple(_of_tree(each, resolve) for each in tree.flatten()))
+        return CallText(operator, tuple(_of_tree(operand, resolve) for operand in tree.flatten()))
     if operator is not None:
-        given = (tree.this, tree.args.get("expression"))
-        made = tuple(_of_tree(each, resolve) for each in given if each is not None)
-        return _as_moments(CallText(operator, made))
+        operands = (tree.this, tree.args.get("expression"))
+        converted = tuple(_of_tree(operand, resolve) for operand in operands if operand is not None)
+        return _as_moments(CallText(operator, converted))
     if isinstance(tree, exp.Distinct):
-        listed = ", ".join(_of_tree(each, resolve).text for each in tree.expressions)
+        listed = ", ".join(_of_tree(part, resolve).text for part in tree.expressions)
         return ConstantText(f"distinct {listed}")
     if isinstance(tree, exp.Func):
         return _function(tree, resolve)
     named = tree.transform(
-        lambda each: (
-            exp.to_identifier(_of_tree(each, resolve).text)
-            if isinstance(each, exp.Column)
-            else each
+        lambda node: (
+            exp.to_identifier(_of_tree(node, resolve).text)
+            if isinstance(node, exp.Column)
+            else node
         )
     )
     return ConstantText(named.sql("duckdb").replace('"', "").lower())
@@ -324,49 +329,53 @@ def _of_tree(tree: exp.Expr, resolve: Resolve) -> ExpressionText:
 
 def _function(tree: exp.Func, resolve: Resolve) -> ExpressionText:
     name = (tree.name if isinstance(tree, exp.Anonymous) else tree.sql_name()).lower()
-    given = [each for each in tree.iter_expressions() if isinstance(each, exp.Expr)]
+    arguments = [argument for argument in tree.iter_expressions() if isinstance(argument, exp.Expr)]
     if isinstance(tree, exp.Trim):
-        return _of_tree(tree.this, resolve)  # of a collation's key
-    if name.startswith("exuvia_") and given:
-        return _of_tree(given[0], resolve)
-    if name in ("count_star", "count") and not given:
+        return _of_tree(tree.this, resolve)  # part of a collation's key
+    if name.startswith("exuvia_") and arguments:
+        return _of_tree(arguments[0], resolve)
+    if name in ("count_star", "count") and not arguments:
         return ConstantText("count(1)")
     if name == "starts_with":
         name = "prefix"
-    made = tuple(_of_tree(each, resolve) for each in given)
-    if name in _LIKE and len(made) == 2 and isinstance(made[1], ConstantText):
-        pattern = _LIKE[name].format(made[1].text.strip('"'))
-        return CallText("like", (made[0], ConstantText(f'"{pattern}"'), ConstantText("92")))
-    return CallText(name, made)
+    converted = tuple(_of_tree(argument, resolve) for argument in arguments)
+    if name in _LIKE and len(converted) == 2 and isinstance(converted[1], ConstantText):
+        pattern = _LIKE[name].format(converted[1].text.strip('"'))
+        return CallText("like", (converted[0], ConstantText(f'"{pattern}"'), ConstantText("92")))
+    return CallText(name, converted)
 
 
 def _case(tree: exp.Case, resolve: Resolve) -> ExpressionText:
     first = tree.args["ifs"][0]
     condition = first.this.unnest()
     if isinstance(condition, exp.Anonymous) and condition.name.lower().startswith(FITS):
-        return _of_tree(first.args["true"], resolve)  # computed where it fits into memory
-    pairs = [part for each in tree.args["ifs"] for part in (each.this, each.args["true"])]
+        return _of_tree(first.args["true"], resolve)  # the value if it fits into memory
+    pairs = [part for branch in tree.args["ifs"] for part in (branch.this, branch.args["true"])]
     calls = walks.find_all(tree, exp.Func)
     tells_length = any("strlen" in (call.sql_name().lower(), call.name) for call in calls)
     if tells_length and tree.args.get("default") is not None:
         return _of_tree(tree.args["default"], resolve)  # a collation's key
     default = tree.args.get("default")
     every = pairs if default is None else [*pairs, default]
-    return CallText("case", tuple(_of_tree(each, resolve) for each in every))
+    return CallText("case", tuple(_of_tree(part, resolve) for part in every))
 
 
-def _as_moments(found: CallText) -> CallText:
-    """Beside a column of moments whole numbers are moments."""
-    columns = [each for each in found.arguments if isinstance(each, ColumnText) and each.table]
+def _as_moments(call: CallText) -> CallText:
+    """Convert integers that are compared with a column of moments to moments."""
+    columns = [
+        argument
+        for argument in call.arguments
+        if isinstance(argument, ColumnText) and argument.table
+    ]
     if len(columns) != 1 or columns[0].table is None:
-        return found
+        return call
     kind = columns[0].table.info.cols[columns[0].position].type
     if kind.family not in _MOMENTS:
-        return found
-    made = tuple(
-        ConstantText(to_text(int(each.text), kind))
-        if isinstance(each, ConstantText) and each.text.lstrip("-").isdigit()
-        else each
-        for each in found.arguments
+        return call
+    arguments = tuple(
+        ConstantText(to_text(int(argument.text), kind))
+        if isinstance(argument, ConstantText) and argument.text.lstrip("-").isdigit()
+        else argument
+        for argument in call.arguments
     )
-    return found._replace(arguments=made)
+    return call._replace(arguments=arguments)

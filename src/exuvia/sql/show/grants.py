@@ -1,4 +1,4 @@
-"""SHOW GRANTS, SHOW CREATE USER, SHOW PRIVILEGES, in TiDB's words."""
+"""SHOW GRANTS, SHOW CREATE USER, SHOW PRIVILEGES, with TiDB's texts."""
 
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
@@ -11,7 +11,7 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.catalog.account_attributes import UNBOUNDED
 from exuvia.sql.nodes import ShowGrants
-from exuvia.sql.privileges.accounts import Account, Book, Name, OnDatabase, OnTable, read, shown
+from exuvia.sql.privileges.accounts import Account, Book, Name, OnDatabase, OnTable, read, role_text
 from exuvia.sql.privileges.rights import (
     COLUMN,
     COLUMNS,
@@ -32,9 +32,9 @@ Place = TypeVar("Place")
 
 
 def show_grants(context: Context, node: ShowGrants) -> Result:
-    """SHOW GRANTS [FOR account [USING roles]], SHOW CREATE USER account.
+    """The result of SHOW GRANTS [FOR account [USING roles]] and SHOW CREATE USER account.
 
-    One's own are shown with one's active roles. Raises 1141, 1142, 3530."""
+    An account's own privileges are shown with its active roles. Raises 1141, 1142, 3530."""
     session = context.session
     name = session.account_name if node.who is None else (node.who[0], node.who[1].lower())
     if name != session.account_name and "SELECT" not in session.rights.on_database("mysql"):
@@ -52,11 +52,11 @@ def show_grants(context: Context, node: ShowGrants) -> Result:
     granted = book.roles.granted(name)
     for role in roles:
         if role not in granted:
-            raise ErrRoleNotGranted(shown(role), f"{name[0]}@{name[1]}")
+            raise ErrRoleNotGranted(role_text(role), f"{name[0]}@{name[1]}")
     if not roles and name == session.account_name:
         roles = list(session.active_roles)
-    held = book.roles.reachable(name, roles)
-    return _titled(f"Grants for {title}", [[line] for line in _lines(book, account, held)])
+    active = book.roles.reachable(name, roles)
+    return _titled(f"Grants for {title}", [[line] for line in _lines(book, account, active)])
 
 
 def _titled(title: str, rows: list[Row]) -> Result:
@@ -69,7 +69,7 @@ def _create_text(account: Account) -> str:
     days = more.lifetime_days
     expire = "DEFAULT" if days is None else f"INTERVAL {days} DAY" if days else "NEVER"
     words = [
-        f"CREATE USER {account.shown} IDENTIFIED WITH {quoted(account.plugin)}",
+        f"CREATE USER {account.title} IDENTIFIED WITH {quoted(account.plugin)}",
         f"AS {quoted(account.stored)} REQUIRE {more.require or 'NONE'}",
         "PASSWORD EXPIRE" if more.expired else f"PASSWORD EXPIRE {expire}",
         f"ACCOUNT {'LOCK' if account.is_locked else 'UNLOCK'}",
@@ -88,52 +88,52 @@ def _create_text(account: Account) -> str:
 
 
 def _lines(book: Book, account: Account, roles: set[Name]) -> Iterator[str]:
-    """In TiDB's order: server, databases, tables, columns, roles, dynamic ones."""
-    names, to = {account[:2], *roles}, account.shown
-    everywhere = [each for each in book.accounts if each[:2] in names]
-    static = frozenset().union(*(each.privileges for each in everywhere))
+    """The lines in TiDB's order: server, databases, tables, columns, roles, dynamic privileges."""
+    names, to = {account[:2], *roles}, account.title
+    everywhere = [grantee for grantee in book.accounts if grantee[:2] in names]
+    static = frozenset().union(*(grantee.privileges for grantee in everywhere))
     yield _line(static, GLOBAL, "*.*", to)
-    for database, held in _added((e.database, e) for e in book.databases if e[:2] in names):
-        yield _line(held, DATABASE, f"{identifier(database)}.*", to)
+    for database, privileges in _added((e.database, e) for e in book.databases if e[:2] in names):
+        yield _line(privileges, DATABASE, f"{identifier(database)}.*", to)
     tables = (((e.database, e.table), e) for e in book.tables if e[:2] in names)
-    for place, held in _added(tables):
-        yield _line(held, TABLE, ".".join(map(identifier, place)), to)
-    found: dict[tuple[str, str], dict[str, list[str]]] = {}
-    for each in book.columns:
-        if each[:2] in names:
-            words = found.setdefault((each.database, each.table), {})
-            for privilege in each.privileges:
-                words.setdefault(privilege, []).append(each.column)
-    for place, words in sorted(found.items()):
+    for place, privileges in _added(tables):
+        yield _line(privileges, TABLE, ".".join(map(identifier, place)), to)
+    by_table: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for row in book.columns:
+        if row[:2] in names:
+            words = by_table.setdefault((row.database, row.table), {})
+            for privilege in row.privileges:
+                words.setdefault(privilege, []).append(row.column)
+    for place, words in sorted(by_table.items()):
         texts = [f"{word}({', '.join(sorted(words[word]))})" for word in COLUMN if word in words]
         yield f"GRANT {', '.join(texts)} ON {'.'.join(map(identifier, place))} TO {to}"
     granted = [f"'{user}'@'{host}'" for user, host in book.roles.granted(account[:2])]
     if granted:
         yield f"GRANT {', '.join(granted)} TO {to}"
-    dynamic = frozenset().union(*(each.dynamic for each in everywhere))
-    grantable = frozenset().union(*(each.grantable for each in everywhere))
+    dynamic = frozenset().union(*(grantee.dynamic for grantee in everywhere))
+    grantable = frozenset().union(*(grantee.grantable for grantee in everywhere))
     for rights, option in ((dynamic - grantable, ""), (grantable, " WITH GRANT OPTION")):
         if rights:
             yield f"GRANT {','.join(sorted(rights))} ON *.* TO {to}{option}"
 
 
-Held = list[tuple[Place, frozenset[str]]]
+PlacePrivileges = list[tuple[Place, frozenset[str]]]
 
 
-def _added(rows: Iterable[tuple[Place, OnDatabase | OnTable]]) -> Held[Place]:
-    """The privileges of each place, over all who hold some there."""
-    found: dict[Place, frozenset[str]] = {}
+def _added(rows: Iterable[tuple[Place, OnDatabase | OnTable]]) -> PlacePrivileges[Place]:
+    """The privileges of each place, combined over all rows."""
+    by_place: dict[Place, frozenset[str]] = {}
     for place, row in rows:
-        found[place] = found.get(place, frozenset()) | row.privileges
-    return list(found.items())
+        by_place[place] = by_place.get(place, frozenset()) | row.privileges
+    return list(by_place.items())
 
 
-def _line(held: frozenset[str], all_of_them: Iterable[str], place: str, to: str) -> str:
-    order = [each for each in COLUMNS if each in held]
+def _line(privileges: frozenset[str], all_of_them: Iterable[str], place: str, to: str) -> str:
+    order = [privilege for privilege in COLUMNS if privilege in privileges]
     words = ",".join(order) or USAGE
-    if held >= set(all_of_them):
+    if privileges >= set(all_of_them):
         words = "ALL PRIVILEGES"
-    option = " WITH GRANT OPTION" if GRANT in held else ""
+    option = " WITH GRANT OPTION" if GRANT in privileges else ""
     return f"GRANT {words} ON {place} TO {to}{option}"
 
 
@@ -141,7 +141,7 @@ def _line(held: frozenset[str], all_of_them: Iterable[str], place: str, to: str)
 
 
 _TABLES, _DATABASES, _SERVER = "Tables", "Databases", "Server Admin"
-# -- what may be granted, where, and what for (manual, "SHOW PRIVILEGES") --------------------------
+# -- privileges, their contexts and purposes (manual, "SHOW PRIVILEGES") ---------------------------
 
 
 _LISTED = (
@@ -181,5 +181,5 @@ _LISTED = (
 
 def privilege_rows() -> Iterator[Row]:
     yield from map(list, _LISTED)
-    for each in sorted(DYNAMIC):
-        yield [each, _SERVER, ""]
+    for privilege in sorted(DYNAMIC):
+        yield [privilege, _SERVER, ""]

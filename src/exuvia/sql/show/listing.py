@@ -1,4 +1,4 @@
-"""An answer that is a list, filtered by LIKE on its first column or by WHERE over all of them."""
+"""A result that is a list, filtered by LIKE on its first column or by WHERE on all columns."""
 
 from collections.abc import Iterable, Sequence
 
@@ -13,7 +13,7 @@ from exuvia.sql.statement.context import Context
 def columns_of(line: str) -> list[OutputColumn]:
     """Columns from words: `Name` is text, `Name#` a bigint, `Name@` a datetime, `Name:9` text of 9.
 
-    An underscore stands for a space where the word has a `~` in front."""
+    In a word with a leading `~` underscores become spaces."""
     columns = []
     for word in line.split():
         title, _, width = word.partition(":")
@@ -37,17 +37,17 @@ def listing(
     like: str | None = None,
     where: Tree | None = None,
 ) -> Result:
-    """The rows that fit. `like` looks at the first column, without regard to case."""
-    found = [list(row) for row in rows]
+    """The rows that match. `like` applies to the first column and ignores case."""
+    filtered = [list(row) for row in rows]
     if like is not None:
         matches = name_matcher(like)
-        found = [row for row in found if matches(str(row[0]))]
+        filtered = [row for row in filtered if matches(str(row[0]))]
     if where is not None:
         infos = tuple(
-            ColumnInfo(id=n + 1, name=name(each.name), offset=n, type=each.type)
-            for n, each in enumerate(columns)
+            ColumnInfo(id=n + 1, name=name(column.name), offset=n, type=column.type)
+            for n, column in enumerate(columns)
         )
         visible = [expressions.Visible.of_columns("", "", infos)]
         keeps = expressions.condition(where, visible, context.binding)
-        found = [row for row in found if keeps(row, context)]
-    return Result(columns, found)
+        filtered = [row for row in filtered if keeps(row, context)]
+    return Result(columns, filtered)

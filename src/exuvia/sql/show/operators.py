@@ -1,4 +1,4 @@
-"""The steps of a plan as EXPLAIN shows them: a tree of operators, its lines, its formats.
+"""The operators of a plan, and their output by EXPLAIN: lines and formats.
 
     id                             estRows  task      access object        operator info
     Selection_4                    10.00    root                           eq(test.t.c, 1), ...
@@ -12,8 +12,9 @@
     task  root      this engine, row by row              cop[kv]   the store: a range, or keys
           duckdb    DuckDB, over batches of columns
 
-A plan is not chosen among many here, so numbers count from below. `actRows`, `execution info`: of
-EXPLAIN ANALYZE; a step's time contains that of the steps below it. Memory is not measured: N/A.
+Operators are numbered from the bottom, because no alternatives are compared. `actRows` and
+`execution info` are columns of EXPLAIN ANALYZE. The time of an operator includes that of the
+operators below. Memory is not measured: N/A.
 """
 
 import re
@@ -42,9 +43,13 @@ _MEASURED = (
 
 
 class Operator:
-    """One line. `rows` None: there is no saying (N/A). `data`: the operator that it reads, named in
-    its info. `side`: (Build) or (Probe). `key_length`: bytes of the key parts it reads by, as in
-    MySQL's key_len; None where it reads by no key."""
+    """One line.
+
+    rows          estimated rows; None: unknown (N/A)
+    data          the title of the first operator below in `info`, as in data:TableRangeScan_4
+    side          (Build) or (Probe)
+    key_length    bytes of the key parts that it reads by, as MySQL's key_len; None: no key
+    """
 
     def __init__(
         self,
@@ -69,14 +74,14 @@ class Operator:
 
     @property
     def seconds(self) -> float:
-        """Its own and those of all below it."""
-        return self.done.own_s + sum(each.seconds for each in self.below)
+        """Its own time and that of all operators below."""
+        return self.done.own_s + sum(child.seconds for child in self.below)
 
 
 def lookup(reader: Operator, build: Sequence[Operator], probe: Operator) -> Operator:
-    """The reader, with what it builds on and what it probes."""
-    for each in build:
-        each.side = "(Build)"
+    """Give the reader its build and probe sides."""
+    for operator in build:
+        operator.side = "(Build)"
     probe.side = "(Probe)"
     reader.below = [*build, probe]
     return reader
@@ -90,20 +95,20 @@ class _Line(NamedTuple):
 
 
 def _lines(top: Operator, is_numbered: bool) -> list[_Line]:
-    """The tree as lines, numbered from below."""
+    """The tree as lines, numbered from the bottom."""
     names: dict[int, str] = {}
 
-    def number(each: Operator) -> None:
-        for below in each.below:
+    def number(operator: Operator) -> None:
+        for below in operator.below:
             number(below)
-        names[id(each)] = f"{each.name}_{len(names) + 1}" if is_numbered else each.name
+        names[id(operator)] = f"{operator.name}_{len(names) + 1}" if is_numbered else operator.name
 
-    def walk(each: Operator, mark: str, indent: str) -> Iterator[_Line]:
-        parts = [f"{each.data}:{names[id(each.below[0])]}"] if each.data else []
-        info = ", ".join([*parts, *([each.info] if each.info else [])])
-        yield _Line(mark, names[id(each)] + each.side, each, info)
-        for n, below in enumerate(each.below, 1):
-            is_last = n == len(each.below)
+    def walk(operator: Operator, mark: str, indent: str) -> Iterator[_Line]:
+        parts = [f"{operator.data}:{names[id(operator.below[0])]}"] if operator.data else []
+        info = ", ".join([*parts, *([operator.info] if operator.info else [])])
+        yield _Line(mark, names[id(operator)] + operator.side, operator, info)
+        for n, below in enumerate(operator.below, 1):
+            is_last = n == len(operator.below)
             branch, rest = ("└─", "  ") if is_last else ("├─", "│ ")
             yield from walk(below, indent + branch, indent + rest)
 
@@ -112,7 +117,7 @@ def _lines(top: Operator, is_numbered: bool) -> list[_Line]:
 
 
 class ExplainedStatement:
-    """What the operators of one statement share. `watch`: of ANALYZE."""
+    """The state that the operators of one statement share. `watch`: set for ANALYZE."""
 
     def __init__(self, context: Context, watch: Watch | None = None) -> None:
         self.context = context
@@ -120,26 +125,26 @@ class ExplainedStatement:
         self._computed = 0
 
     def column(self, table: Table | None = None) -> str:
-        """A name for what is computed; numbers go on behind the columns of the first table."""
+        """A new name for a computed column. Numbers start after the columns of the first table."""
         if not self._computed and table is not None:
             self._computed = len(table.columns)
         self._computed += 1
         return f"Column#{self._computed}"
 
-    def named(self, found: ExpressionText, table: Table | None = None) -> str:
-        """As an item of a Projection: what is computed gets a name."""
-        if isinstance(found, ColumnText):
-            return found.text
-        return f"{found.text}->{self.column(table)}"
+    def named(self, expression: ExpressionText, table: Table | None = None) -> str:
+        """The text of an item of a Projection. A computed item gets a name."""
+        if isinstance(expression, ColumnText):
+            return expression.text
+        return f"{expression.text}->{self.column(table)}"
 
     def forget(self) -> None:
-        """It is explained anew."""
+        """Start numbering again, because the statement gets another plan."""
         self._computed = 0
 
 
 def distinct_info(texts: Sequence[ExpressionText]) -> str:
-    """operator info of a HashAgg that leaves each row once."""
-    funcs = (f"funcs:firstrow({each.text})->{each.text}" for each in texts)
+    """The operator info of a HashAgg for DISTINCT."""
+    funcs = (f"funcs:firstrow({text.text})->{text.text}" for text in texts)
     return ", ".join([f"group by:{sorted_texts(texts)}", *funcs])
 
 
@@ -148,8 +153,8 @@ def distinct_info(texts: Sequence[ExpressionText]) -> str:
 _COMPUTED = re.compile(r"Column#\d+")
 
 
-def shown(top: Operator, form: str, is_measured: bool) -> Result:
-    """The tree in one of FORMATS."""
+def explain_result(top: Operator, form: str, is_measured: bool) -> Result:
+    """The operators in one of FORMATS."""
     _settle(top)
     lines = _lines(top, form not in ("brief", "plan_tree"))
     if form in _AS_JSON:
@@ -159,11 +164,17 @@ def shown(top: Operator, form: str, is_measured: bool) -> Result:
     is_bare = form == "plan_tree"
     rows: list[Row] = []
     for line in lines:
-        said = line.operator
+        operator = line.operator
         info = _COMPUTED.sub("Column", line.info) if is_bare else line.info
-        row: Row = [line.mark + line.title, _number(said.rows), said.task, said.access, info]
+        row: Row = [
+            line.mark + line.title,
+            _number(operator.rows),
+            operator.task,
+            operator.access,
+            info,
+        ]
         if is_measured:
-            row = [*row[:2], _actual(said), *row[2:4], _execution(said), info, "N/A", "N/A"]
+            row = [*row[:2], _actual(operator), *row[2:4], _execution(operator), info, "N/A", "N/A"]
         if is_bare:
             del row[1]
         rows.append(row)
@@ -176,33 +187,33 @@ def _number(rows: float | None) -> str:
 
 
 def _settle(top: Operator) -> None:
-    """What was not counted and follows from what was: rows of a table are got for each entry."""
-    for each in top.below:
-        _settle(each)
+    """Derive counts that were not measured: an IndexLookUp reads a table row for each entry."""
+    for child in top.below:
+        _settle(child)
     if top.name not in ("IndexLookUp", "IndexMerge") or top.done.rows is None:
         return
     *build, probe = top.below
     probe.done.count(0)
     if top.name == "IndexLookUp":
         scan = build[0].below[0] if build[0].below else build[0]
-        if scan.done.rows is None:  # of a snapshot older than own writes (catalog/reader.py)
+        if scan.done.rows is None:  # read in a snapshot older than own writes (catalog/reader.py)
             scan.done.rows = probe.done.loops
         if scan is not build[0]:
             build[0].done.rows = probe.done.loops
 
 
-def _actual(found: Operator) -> str:
-    return "N/A" if found.done.rows is None else str(found.done.rows)
+def _actual(operator: Operator) -> str:
+    return "N/A" if operator.done.rows is None else str(operator.done.rows)
 
 
-def _execution(found: Operator) -> str:
-    if not found.done.loops:
+def _execution(operator: Operator) -> str:
+    if not operator.done.loops:
         return ""
-    return f"time:{_duration(found.seconds)}, loops:{found.done.loops}"
+    return f"time:{_duration(operator.seconds)}, loops:{operator.done.loops}"
 
 
 def _duration(seconds: float) -> str:
-    """As Go has it: 12.3µs, 4.56ms, 1.2s."""
+    """A duration in Go's format: 12.3µs, 4.56ms, 1.2s."""
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= size:
             return f"{seconds / size:.4g}{unit}" if seconds < 1000 * size else f"{seconds:.0f}s"
@@ -210,19 +221,19 @@ def _duration(seconds: float) -> str:
 
 
 def _json(lines: Iterator[_Line], is_measured: bool) -> dict[str, Any]:
-    """The next line with all below it."""
+    """The next line and all lines below it, nested."""
     line = next(lines)
-    said = line.operator
-    found: dict[str, Any] = {"id": line.title, "estRows": _number(said.rows)}
+    operator = line.operator
+    node: dict[str, Any] = {"id": line.title, "estRows": _number(operator.rows)}
     if is_measured:
-        found["actRows"] = _actual(said)
-    found["taskType"] = said.task
-    if said.access:
-        found["accessObject"] = said.access
+        node["actRows"] = _actual(operator)
+    node["taskType"] = operator.task
+    if operator.access:
+        node["accessObject"] = operator.access
     if is_measured:
-        found["executeInfo"] = _execution(said)
+        node["executeInfo"] = _execution(operator)
     if line.info:
-        found["operatorInfo"] = line.info
-    if said.below:
-        found["subOperators"] = [_json(lines, is_measured) for _ in said.below]
-    return found
+        node["operatorInfo"] = line.info
+    if operator.below:
+        node["subOperators"] = [_json(lines, is_measured) for _ in operator.below]
+    return node

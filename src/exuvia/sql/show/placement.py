@@ -1,6 +1,6 @@
 """SHOW CREATE PLACEMENT POLICY and RESOURCE GROUP, SHOW PLACEMENT, SHOW AFFINITY.
 
-Rows of a cluster lie in one store: nothing is ever placed, which Scheduling_State PENDING says."""
+Rows of a cluster are in one store, so nothing is ever placed; Scheduling_State is PENDING."""
 
 from collections.abc import Iterator
 
@@ -24,21 +24,21 @@ _COLUMNS = "Target:256 Placement:1024 Scheduling_State"
 
 def create_policy(context: Context, node: Show) -> Result:
     """SHOW CREATE PLACEMENT POLICY. Raises 8239."""
-    found = find_policy(context.txn, node.database or "")
-    if found is None:
+    policy = find_policy(context.txn, node.database or "")
+    if policy is None:
         raise ErrPlacementPolicyNotExists(node.database)
-    text = f"CREATE PLACEMENT POLICY {identifier(found.name.O)} {found.settings.text()}"
-    return Result(columns_of("Policy ~Create_Policy:65535"), [[found.name.O, text]])
+    text = f"CREATE PLACEMENT POLICY {identifier(policy.name.O)} {policy.settings.text()}"
+    return Result(columns_of("Policy ~Create_Policy:65535"), [[policy.name.O, text]])
 
 
 def create_group(context: Context, node: Show) -> Result:
     """SHOW CREATE RESOURCE GROUP. Raises 8249."""
-    found = find_group(context.txn, node.database or "")
-    if found is None:
+    group = find_group(context.txn, node.database or "")
+    if group is None:
         raise ErrResourceGroupNotExists(node.database)
-    text = f"CREATE RESOURCE GROUP {identifier(found.name.O)} {found.text()}"
+    text = f"CREATE RESOURCE GROUP {identifier(group.name.O)} {group.text()}"
     columns = columns_of("Resource_Group ~Create_Resource_Group:65535")
-    return Result(columns, [[found.name.O, text]])
+    return Result(columns, [[group.name.O, text]])
 
 
 def placement(context: Context, node: Show) -> Result:
@@ -49,8 +49,8 @@ def placement(context: Context, node: Show) -> Result:
     if node.database is not None:
         return Result(columns, list(_for_database(context, node.database)))
     rows: list[Row] = [
-        [f"POLICY {identifier(each.name.O)}", each.settings.text(), None]
-        for each in policies(context.txn)
+        [f"POLICY {identifier(policy.name.O)}", policy.settings.text(), None]
+        for policy in policies(context.txn)
     ]
     schemas, rights = context.session.services.schemas, context.session.rights
     for database in schemas.databases(context.txn):
@@ -67,12 +67,12 @@ def placement(context: Context, node: Show) -> Result:
 
 
 def _for_database(context: Context, name: str) -> Iterator[Row]:
-    hidden = context.session.rights.hidden(name)
-    if hidden is not None:
-        raise hidden
-    found = context.session.services.schemas.database(context.txn, name)
-    target = f"DATABASE {identifier(found.db_name.O)}"
-    yield from _row(context, target, found.policy_ref_info)
+    error = context.session.rights.database_refusal(name)
+    if error is not None:
+        raise error
+    database = context.session.services.schemas.database(context.txn, name)
+    target = f"DATABASE {identifier(database.db_name.O)}"
+    yield from _row(context, target, database.policy_ref_info)
 
 
 def _for_table(context: Context, node: Show) -> Iterator[Row]:
@@ -91,13 +91,13 @@ def _for_table(context: Context, node: Show) -> Iterator[Row]:
 
 
 def _row(context: Context, target: str, policy: PolicyRef | None) -> Iterator[Row]:
-    found = None if policy is None else find_policy(context.txn, policy.name.L)
-    if found is not None and policy is not None and found.id == policy.id:
-        yield [target, found.settings.text(), _PENDING]
+    current = None if policy is None else find_policy(context.txn, policy.name.L)
+    if current is not None and policy is not None and current.id == policy.id:
+        yield [target, current.settings.text(), _PENDING]
 
 
 def affinity(context: Context, node: Show) -> Result:
-    """SHOW AFFINITY: no table has stores or regions, so all is pending."""
+    """SHOW AFFINITY: tables have no stores or regions, so all rows are pending."""
     columns = columns_of(
         "Db_name Table_name Partition_name Leader_store_id# Voter_store_ids Status"
         " Region_count# Affinity_region_count#"
@@ -108,7 +108,7 @@ def affinity(context: Context, node: Show) -> Result:
             continue
         names: list[str | None] = [None]
         if table.partition is not None:
-            names = [each.name.O for each in table.partition.definitions]
+            names = [definition.name.O for definition in table.partition.definitions]
         head = [database.db_name.O, table.name.O]
         rows += [[*head, part, None, None, "Pending", 0, 0] for part in names]
     return listing(context, columns, rows, node.like, node.where)

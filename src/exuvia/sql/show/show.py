@@ -1,10 +1,10 @@
-"""SHOW and DESCRIBE: lists of what the snapshot and the session hold, in MySQL's columns.
+"""SHOW and DESCRIBE: lists of objects in the snapshot and the session, in MySQL's columns.
 
-    KINDS   words of the statement -> the function that answers
+    KINDS   words of the statement -> the function that executes it
 
-SHOW STATS_META, STATS_HISTOGRAMS and their like have TiDB's columns. A partitioned table stands
-there as a whole, its Partition_name `global`, and by its partitions. Update_time is that of the
-last analysis: row counts have a version and no time.
+SHOW STATS_META, STATS_HISTOGRAMS and the similar statements have TiDB's columns. A partitioned
+table has a row for the whole, with Partition_name `global`, and one for each partition. Update_time
+is that of the last analysis, because row counts have a version and no time.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -98,7 +98,7 @@ class StatisticsSubject(NamedTuple):
 
 
 def places(context: Context) -> Iterator[StatisticsSubject]:
-    """All of them, by name."""
+    """All subjects, by name."""
     for database, table in all_tables(context):
         if not table.is_stored:
             continue
@@ -107,15 +107,15 @@ def places(context: Context) -> Iterator[StatisticsSubject]:
             yield StatisticsSubject(name, table, "", table.statistics_id)
             continue
         yield StatisticsSubject(name, table, "global", table.statistics_id)
-        for each in partition.definitions:
-            yield StatisticsSubject(name, table, each.name.O, each.id)
+        for definition in partition.definitions:
+            yield StatisticsSubject(name, table, definition.name.O, definition.id)
 
 
-def _known(context: Context) -> Iterator[tuple[StatisticsSubject, Meta]]:
+def _with_meta(context: Context) -> Iterator[tuple[StatisticsSubject, Meta]]:
     for place in places(context):
-        known = meta.get(context.txn, place.physical_id)
-        if known is not None:
-            yield place, known
+        counts = meta.get(context.txn, place.physical_id)
+        if counts is not None:
+            yield place, counts
 
 
 def _moment(context: Context, seconds: int | None) -> int | None:
@@ -125,25 +125,25 @@ def _moment(context: Context, seconds: int | None) -> int | None:
 
 
 def _meta(context: Context) -> Iterable[Row]:
-    for place, known in _known(context):
-        when = _moment(context, known.analyzed_at)
-        yield [*place.head, when, known.modified, known.rows, when]
+    for place, counts in _with_meta(context):
+        when = _moment(context, counts.analyzed_at)
+        yield [*place.head, when, counts.modified, counts.rows, when]
 
 
 def _healthy(context: Context) -> Iterable[Row]:
-    for place, known in _known(context):
-        yield [*place.head, health(known)]
+    for place, counts in _with_meta(context):
+        yield [*place.head, health(counts)]
 
 
-def health(known: Meta) -> int:
-    """How fresh an analysis is, 0 to 100; 0 for a table never analyzed."""
-    if known.analyzed_count is None:
+def health(counts: Meta) -> int:
+    """The health of statistics, 0 to 100; 0 for a table that was never analyzed."""
+    if counts.analyzed_count is None:
         return 0
-    if not known.modified:
+    if not counts.modified:
         return 100
-    if known.modified >= known.analyzed_count:
+    if counts.modified >= counts.analyzed_count:
         return 0
-    return int((1 - known.modified / known.analyzed_count) * 100)
+    return int((1 - counts.modified / counts.analyzed_count) * 100)
 
 
 def _locked(context: Context) -> Iterable[Row]:
@@ -156,9 +156,12 @@ def _locked(context: Context) -> Iterable[Row]:
 # -- statistics of columns and indexes -------------------------------------------------------------
 
 
-def _found(context: Context, whole: bool) -> Iterator[tuple[StatisticsSubject, Statistics, Row]]:
-    """Place, statistics, and the columns that say whose they are; of columns that the account may
-    SELECT: statistics tell their values."""
+def _statistics_rows(
+    context: Context, whole: bool
+) -> Iterator[tuple[StatisticsSubject, Statistics, Row]]:
+    """Subject, statistics, and the first columns of their row.
+
+    Only columns that the account may SELECT are included, because statistics contain values."""
     records_of, rights = records.read if whole else records.heads, context.session.rights
     for place in places(context):
         for record in records_of(context.txn, place.physical_id):
@@ -167,58 +170,60 @@ def _found(context: Context, whole: bool) -> Iterator[tuple[StatisticsSubject, S
                 yield place, record, [*place.head, name, int(record.is_index)]
 
 
-def _subject(table: TableInfo, found: Statistics) -> tuple[str, list[str]]:
-    """Name of the index or column, and its columns; "" for what has gone since."""
-    if not found.is_index:
-        names = [column.name.O for column in table.cols if column.id == found.hist_id]
+def _subject(table: TableInfo, record: Statistics) -> tuple[str, list[str]]:
+    """The name of the index or column, and its columns; "" if it was dropped."""
+    if not record.is_index:
+        names = [column.name.O for column in table.cols if column.id == record.hist_id]
         return (names[0] if names else ""), names
     for index in table.indexes:
-        if index.id == found.hist_id:
+        if index.id == record.hist_id:
             return index.idx_name.O, [part.name.O for part in index.idx_cols]
     return "", []
 
 
 def _histograms(context: Context) -> Iterable[Row]:
-    for place, found, head in _found(context, whole=False):
-        known = meta.get(context.txn, place.physical_id)
-        if not found.is_analyzed or known is None:
+    for place, record, head in _statistics_rows(context, whole=False):
+        counts = meta.get(context.txn, place.physical_id)
+        if not record.is_analyzed or counts is None:
             continue
-        rows = known.analyzed_count or known.rows
-        size = 0.0 if not rows or found.is_index else round(found.size / rows, 2)
-        when = _moment(context, known.analyzed_at)
-        line = [*head, when, found.distinct, found.nulls, f"{size:g}", f"{found.correlation:g}"]
+        rows = counts.analyzed_count or counts.rows
+        size = 0.0 if not rows or record.is_index else round(record.size / rows, 2)
+        when = _moment(context, counts.analyzed_at)
+        line = [*head, when, record.distinct, record.nulls, f"{size:g}", f"{record.correlation:g}"]
         yield [*line, "allLoaded", 0, 0, 0, 0]
 
 
 def _buckets(context: Context) -> Iterable[Row]:
-    for place, found, head in _found(context, whole=True):
-        several = _parts(place.table, found) > 1
+    for place, record, head in _statistics_rows(context, whole=True):
+        several = _parts(place.table, record) > 1
         total = 0
-        for number, bucket in enumerate(found.buckets):
+        for number, bucket in enumerate(record.buckets):
             total += bucket.rows
-            lower, upper = (_shown(place, found, v, several) for v in (bucket.lower, bucket.upper))
+            lower, upper = (
+                _value_text(place, record, v, several) for v in (bucket.lower, bucket.upper)
+            )
             yield [*head, number, total, bucket.repeats, lower, upper, 0]
 
 
 def _top_n(context: Context) -> Iterable[Row]:
-    for place, found, head in _found(context, whole=True):
-        several = _parts(place.table, found) > 1
-        for value, rows in found.top:
-            yield [*head, _shown(place, found, value, several), rows]
+    for place, record, head in _statistics_rows(context, whole=True):
+        several = _parts(place.table, record) > 1
+        for value, rows in record.top:
+            yield [*head, _value_text(place, record, value, several), rows]
 
 
-def _parts(table: TableInfo, found: Statistics) -> int:
-    if not found.is_index:
+def _parts(table: TableInfo, record: Statistics) -> int:
+    if not record.is_index:
         return 1
-    (index,) = (each for each in table.indexes if each.id == found.hist_id)
+    (index,) = (index for index in table.indexes if index.id == record.hist_id)
     return len(index.idx_cols)
 
 
-def _shown(place: StatisticsSubject, found: Statistics, value: bytes, several: bool) -> str:
+def _value_text(place: StatisticsSubject, record: Statistics, value: bytes, several: bool) -> str:
     if several:
         return records.display_text(value, is_index=True)
-    if not found.is_index:
-        kinds = (each.type for each in place.table.cols if each.id == found.hist_id)
+    if not record.is_index:
+        kinds = (column.type for column in place.table.cols if column.id == record.hist_id)
         if any(kind.Tp == TypeCode.BIT for kind in kinds):
             return str(int.from_bytes(value, "big"))
     return records.display_text(value, is_index=False)
@@ -272,18 +277,18 @@ class Named(NamedTuple):
 
 
 def _database(context: Context, name: str | None) -> DatabaseInfo:
-    wanted = context.database_of(name or "")
-    hidden = context.session.rights.hidden(wanted)
-    if hidden is not None:
-        raise hidden
-    return context.session.services.schemas.database(context.txn, wanted)
+    requested = context.database_of(name or "")
+    error = context.session.rights.database_refusal(requested)
+    if error is not None:
+        raise error
+    return context.session.services.schemas.database(context.txn, requested)
 
 
 def _named(context: Context, database: DatabaseInfo, like: str | None) -> Iterator[Named]:
-    """Those of a LIKE, and maybe others."""
+    """The tables that may match LIKE. The caller filters them."""
     if database.db_name.L == "information_schema":
-        for each in computed_tables():
-            yield Named(each.name.O, kind_of(database, each), each)
+        for computed in computed_tables():
+            yield Named(computed.name.O, kind_of(database, computed), computed)
     rights = context.session.rights
     name = None if like is None else only_text(like)
     for table in context.session.services.schemas.tables(context.txn, database.db_name.O, name):
@@ -299,7 +304,7 @@ def tables(context: Context, node: Show) -> Result:
     if node.like is not None:
         title += f" ({node.like})"
     columns = [OutputColumn(title, columns_of("x")[0].type)]
-    rows: list[Row] = [[each.name, each.kind] for each in _named(context, database, node.like)]
+    rows: list[Row] = [[row.name, row.kind] for row in _named(context, database, node.like)]
     if node.full:
         columns += columns_of("Table_type")
     else:
@@ -318,40 +323,40 @@ def table_status(context: Context, node: Show) -> Result:
     """SHOW TABLE STATUS."""
     database = _database(context, node.database)
     rows = []
-    for each in _named(context, database, node.like):
-        if each.kind == "SYSTEM VIEW":
-            facts = computed_table_row(database, each.table)
-            rows.append([each.name, *facts[4:21]])
+    for named in _named(context, database, node.like):
+        if named.kind == "SYSTEM VIEW":
+            facts = computed_table_row(database, named.table)
+            rows.append([named.name, *facts[4:21]])
             continue
-        if each.table.view is not None:
-            rows.append([each.name, *[None] * 16, "VIEW"])
+        if named.table.view is not None:
+            rows.append([named.name, *[None] * 16, "VIEW"])
             continue
-        facts = [each.name, "InnoDB", 10, "Compact", row_count(context, each.table)]
-        size = Sizes(context, each.table, facts[4])
+        facts = [named.name, "InnoDB", 10, "Compact", row_count(context, named.table)]
+        size = Sizes(context, named.table, facts[4])
         facts += [size.of_a_row, size.of_rows, 0, size.of_indexes, 0]
-        facts += [next_auto(context, each.table), None, None, None, each.table.collate, None]
-        rows.append([*facts, options_text(each.table), each.table.comment])
+        facts += [next_auto(context, named.table), None, None, None, named.table.collate, None]
+        rows.append([*facts, options_text(named.table), named.table.comment])
     return listing(context, columns_of(_STATUS), rows, node.like, node.where)
 
 
 def _table(context: Context, name: TableName | None) -> TableInfo | VirtualTable:
-    found = _named_table(context, name)
-    if isinstance(found, VirtualTable) or found.view is None or name is None:
-        return found
+    definition = _named_table(context, name)
+    if isinstance(definition, VirtualTable) or definition.view is None or name is None:
+        return definition
     # A view with the columns its query has now. Raises 1356
     table = context.table(name.db or "", name.name)
     from exuvia.sql.select.from_clause import bound_view, plain_type
     from exuvia.sql.select.query import bind_query
     from exuvia.sql.select.tree import Build
 
-    query = bound_view(table, found.view, Build(context, bind_query))
+    query = bound_view(table, definition.view, Build(context, bind_query))
     pairs = zip(table.info.cols, query.columns, strict=True)
-    columns = tuple(evolve(own, type=plain_type(shown.definition_type)) for own, shown in pairs)
+    columns = tuple(evolve(own, type=plain_type(column.definition_type)) for own, column in pairs)
     return evolve(table.info, cols=columns)
 
 
 def _named_table(context: Context, name: TableName | None) -> TableInfo | VirtualTable:
-    """As `_table`, and a view as it was made."""
+    """Like `_table`, but a view with the columns of its creation."""
     if name is None:
         raise ErrNoDB()
     database = context.database_of(name.db or "")
@@ -363,14 +368,14 @@ def _named_table(context: Context, name: TableName | None) -> TableInfo | Virtua
 
 def columns(context: Context, node: Show) -> Result:
     """SHOW [FULL] COLUMNS, DESCRIBE."""
-    found = _table(context, node.table)
+    definition = _table(context, node.table)
     database = context.database_of(node.table.db or "") if node.table else ""
     infos: list[tuple[ColumnInfo, str]] = []
-    if isinstance(found, VirtualTable):
-        infos += [(column, PRIVILEGES) for column in found.columns]
+    if isinstance(definition, VirtualTable):
+        infos += [(column, PRIVILEGES) for column in definition.columns]
     else:
-        for column in found.public_columns:
-            privileges = privileges_of(context, database.lower(), found, column)
+        for column in definition.public_columns:
+            privileges = privileges_of(context, database.lower(), definition, column)
             if privileges is not None:
                 infos.append((column_in(column, None, context.zone), privileges))
     line = "Field Type:65535 Null Key Default:65535 Extra"
@@ -395,15 +400,15 @@ _INDEX = (
 
 def indexes(context: Context, node: Show) -> Result:
     """SHOW INDEX."""
-    found = _table(context, node.table)
+    definition = _table(context, node.table)
     rows: list[Row] = []
-    for index in () if isinstance(found, VirtualTable) else shown_indexes(found):
+    for index in () if isinstance(definition, VirtualTable) else shown_indexes(definition):
         clustered = "YES" if index.exuvia_clustered else "NO"
         for n, part in enumerate(index.idx_cols):
-            column = found.cols[part.offset] if isinstance(found, TableInfo) else None
+            column = definition.cols[part.offset] if isinstance(definition, TableInfo) else None
             null = "" if column is not None and column.not_null else "YES"
-            row: Row = [found.name.O if isinstance(found, TableInfo) else found.name]
-            text = expression_of(found, part) if isinstance(found, TableInfo) else None
+            row: Row = [definition.name.O if isinstance(definition, TableInfo) else definition.name]
+            text = expression_of(definition, part) if isinstance(definition, TableInfo) else None
             row += [0 if index.is_unique else 1, index.idx_name.O, n + 1]
             row += [part.name.O if text is None else None, "A", 0]
             row += [part.length if part.length > 0 else None, None, null, "BTREE", ""]
@@ -415,26 +420,29 @@ def indexes(context: Context, node: Show) -> Result:
 
 def create_table(context: Context, node: Show) -> Result:
     """SHOW CREATE TABLE."""
-    found, quote = _named_table(context, node.table), quote_of(context)
-    if isinstance(found, TableInfo) and not found.is_local_temporary:
+    definition, quote = _named_table(context, node.table), quote_of(context)
+    if isinstance(definition, TableInfo) and not definition.is_local_temporary:
         assert node.table is not None
-        show_objects.demand_shown(context, context.database_of(node.table.db or ""), found)
-    if isinstance(found, TableInfo) and not found.is_stored:
-        created = created_sequence if found.view is None else created_view
-        return created(context, found)
-    if isinstance(found, VirtualTable):
+        show_objects.demand_shown(context, context.database_of(node.table.db or ""), definition)
+    if isinstance(definition, TableInfo) and not definition.is_stored:
+        created = created_sequence if definition.view is None else created_view
+        return created(context, definition)
+    if isinstance(definition, VirtualTable):
         body = ",\n".join(
-            f"  {quote(c.name.O)} {type_text(c.type)} DEFAULT NULL" for c in found.columns
+            f"  {quote(c.name.O)} {type_text(c.type)} DEFAULT NULL" for c in definition.columns
         )
         options = "ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"
-        name, text = found.name, f"CREATE TABLE {quote(found.name)} (\n{body}\n) {options}"
+        name, text = (
+            definition.name,
+            f"CREATE TABLE {quote(definition.name)} (\n{body}\n) {options}",
+        )
     else:
-        name = found.name.O
-        found = living(context.txn, found)
+        name = definition.name.O
+        definition = living(context.txn, definition)
         text = create_table_text(
-            table_in(found, None, context.zone),
-            next_auto(context, found) or next_random(context, found),
-            constraint_lines(context, found),
+            table_in(definition, None, context.zone),
+            next_auto(context, definition) or next_random(context, definition),
+            constraint_lines(context, definition),
             quote,
         )
     return Result(columns_of("Table ~Create_Table:65535"), [[name, text]])
@@ -446,7 +454,7 @@ Shower = Callable[[Context, Show], Result]
 
 
 def show(context: Context, node: Show) -> Result:
-    """SHOW. Raises 1235 for a kind that is not done."""
+    """Run a SHOW statement. Raises 1235 for an unsupported kind."""
     shower = KINDS.get(node.kind)
     if shower is None:
         raise ErrNotSupportedYet(f"SHOW {node.kind.upper()}")
@@ -465,11 +473,13 @@ def describe(context: Context, node: Describe) -> Result:
 def _databases(context: Context, node: Show) -> Result:
     databases = context.session.services.schemas.databases(context.txn)
     rights = context.session.rights
-    shown = [each for each in databases if rights.lists_database(each.db_name.O)]
-    names = sorted(each.db_name.O for each in shown)
+    visible = [database for database in databases if rights.lists_database(database.db_name.O)]
+    names = sorted(database.db_name.O for database in visible)
     title = f"Database ({node.like})" if node.like is not None else "Database"
     columns = [OutputColumn(title, columns_of("x")[0].type)]
-    return listing(context, columns, [[each] for each in names], node.like, node.where)
+    return listing(
+        context, columns, [[database_name] for database_name in names], node.like, node.where
+    )
 
 
 def _create_database(context: Context, node: Show) -> Result:
@@ -507,7 +517,8 @@ def _warnings(context: Context, node: Show) -> Result:
         result = Result(columns_of("Level Code# Message:1024"), [list(note) for note in notes])
     result.warnings = context.session.warnings
     result.lists_warnings = True
-    result.found_rows = context.session.found_rows  # FOUND_ROWS() is not about what drivers look at
+    # drivers run this statement unasked: it must not change FOUND_ROWS()
+    result.found_rows = context.session.found_rows
     return result
 
 
@@ -515,8 +526,8 @@ def _processlist(context: Context, node: Show) -> Result:
     columns = columns_of("Id# User Host db Command Time# State Info:65535")
     most = None if node.full else 100
     rows: list[Row] = [
-        [*each[:3], each.database or None, *each[4:7], each.info[:most] or None]
-        for each in processes_seen(context)
+        [*process[:3], process.database or None, *process[4:7], process.info[:most] or None]
+        for process in processes_seen(context)
     ]
     return Result(columns, rows)
 
@@ -560,12 +571,13 @@ def _empty(line: str) -> Shower:
 
 
 def _missing(unknown: MySQLError, *words: str) -> Shower:
-    """There are no such objects: whatever is named does not exist."""
+    """A SHOW for objects that do not exist in this system: it raises the error of an unknown
+    name."""
 
     def shower(context: Context, node: Show) -> Result:
         assert node.table is not None
-        shown = node.table.name if node.table.db is None else f"{node.table.db}.{node.table.name}"
-        raise unknown(*words, shown) if unknown is not ErrTrgDoesNotExist else unknown()
+        title = node.table.name if node.table.db is None else f"{node.table.db}.{node.table.name}"
+        raise unknown(*words, title) if unknown is not ErrTrgDoesNotExist else unknown()
 
     return shower
 
