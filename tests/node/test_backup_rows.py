@@ -1,5 +1,6 @@
-"""A backup of rows is one moment and one schema version of a cluster that clients and schema
-changes go on using; a new store of it, on either engine, holds the same and goes on. A damaged one
+"""A backup of rows is one moment and one schema version of a cluster in use.
+
+A store restored from it, on either engine, has the same contents and can be used. A damaged backup
 is found."""
 
 import json
@@ -27,7 +28,7 @@ from support.postgres import shared_server
 
 ACCOUNTS, MONEY, ROWS = 50, 1000, 4_000
 REST_S = 0.005
-"""Of a client between two transactions: the processor is the node's too."""
+"""A client's pause between two transactions: it shares the processor with the node."""
 EVERY_TYPE = (
     "id INT PRIMARY KEY AUTO_INCREMENT, ti TINYINT, su SMALLINT UNSIGNED, bu BIGINT UNSIGNED, "
     "bi BIGINT, f FLOAT, dd DOUBLE, d5 DECIMAL(10,3), d30 DECIMAL(30,10), d65 DECIMAL(65,30), "
@@ -85,7 +86,7 @@ UNCHANGED = {
 
 
 def rows(node: NodeProcess, *statements: str) -> list[tuple[Any, ...]]:
-    """The last statement's."""
+    """The rows of the last statement."""
     with node.connect(autocommit=True) as connection, connection.cursor() as cursor:
         for statement in statements:
             cursor.execute(statement)
@@ -93,7 +94,7 @@ def rows(node: NodeProcess, *statements: str) -> list[tuple[Any, ...]]:
 
 
 def command(*words: str) -> tuple[int, str]:
-    """(exit code, what it wrote)."""
+    """(exit code, output)."""
     ended = CliRunner().invoke(app, list(words))
     return ended.exit_code, ended.output
 
@@ -107,7 +108,7 @@ def fill(node: NodeProcess) -> None:
         "CREATE DATABASE d",
         f"CREATE TABLE d.every ({EVERY_TYPE})",
         "INSERT INTO d.every (id) VALUES (7)",
-        *(f"INSERT INTO d.every ({NAMES}) VALUES ({each})" for each in (LEAST, MOST, ODD)),
+        *(f"INSERT INTO d.every ({NAMES}) VALUES ({value})" for value in (LEAST, MOST, ODD)),
         "CREATE TABLE d.heap (a INT, b VARCHAR(10), KEY (a))",
         "INSERT INTO d.heap VALUES (1, 'x'), (1, 'x'), (3, 'y'), (NULL, NULL)",
         "DELETE FROM d.heap WHERE a = 3",
@@ -142,7 +143,7 @@ def fill(node: NodeProcess) -> None:
 
 @contextmanager
 def going_on(*works: Callable[[], None]) -> Iterator[None]:
-    """Each of them again and again, in a thread of its own."""
+    """Repeats each of them, in a thread of its own."""
     stop = threading.Event()
 
     def go_on(work: Callable[[], None]) -> None:
@@ -161,7 +162,7 @@ def going_on(*works: Callable[[], None]) -> Iterator[None]:
 
 
 class Bank:
-    """A client that moves money and numbers each move. `last`: of those acknowledged."""
+    """A client that moves money and numbers each move. `last`: the last acknowledged number."""
 
     def __init__(self, node: NodeProcess, last: int = 0) -> None:
         self.last = last
@@ -195,7 +196,7 @@ def url_of(engine: str, folder: Path) -> str:
 def test_one_moment_comes_back_on_the_other_engine(
     source: str, target: str, tmp_path: Path
 ) -> None:
-    made, new = str(tmp_path / "what? 100%" / "backup"), url_of(target, tmp_path)
+    backup, new = str(tmp_path / "what? 100%" / "backup"), url_of(target, tmp_path)
     node = NodeProcess(url_of(source, tmp_path), tmp_path / "log").wait_ready()
     try:
         fill(node)
@@ -204,7 +205,7 @@ def test_one_moment_comes_back_on_the_other_engine(
             "SET GLOBAL tidb_ddl_reorg_batch_size = 32",
             "SET GLOBAL tidb_ddl_reorg_max_write_speed = 2000",
         )
-        seen = {name: rows(node, text) for name, text in UNCHANGED.items()}
+        expected = {name: rows(node, text) for name, text in UNCHANGED.items()}
         bank = Bank(node)
         indexing = threading.Thread(
             target=rows, args=(node, "ALTER TABLE d.big ADD INDEX by_k (k)")
@@ -221,28 +222,28 @@ def test_one_moment_comes_back_on_the_other_engine(
             indexing.start()
             until(lambda: bank.last > 20 and rows(node, "SHOW INDEX FROM d.account"))
             before = bank.last
-            code, said = command("backup", "--store", node.store, "--to", made)
+            code, output = command("backup", "--store", node.store, "--to", backup)
             after = bank.last
-            assert code == 0, said
+            assert code == 0, output
             assert not rows(node, "SHOW INDEX FROM d.big WHERE key_name = 'by_k'"), "it has ended"
             rows(node, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 0")
         indexing.join()
-        given = rows(node, "INSERT INTO d.every (ti) VALUES (1)", "SELECT MAX(id) FROM d.every")
+        next_id = rows(node, "INSERT INTO d.every (ti) VALUES (1)", "SELECT MAX(id) FROM d.every")
         value = rows(node, "SELECT NEXTVAL(d.seq)")
     finally:
         end_all([node])
-    assert command("backup", "--store", node.store, "--to", made)[0] == 1
-    code, said = command("backup", "verify", made)
-    assert code == 0 and "is whole" in said, said
-    code, said = command("restore", made, "--store", new)
-    assert code == 0 and "serve it: exuvia serve --store" in said, said
-    code, said = command("restore", made, "--store", new)
-    assert code == 1 and "not empty" in said
+    assert command("backup", "--store", node.store, "--to", backup)[0] == 1
+    code, output = command("backup", "verify", backup)
+    assert code == 0 and "is whole" in output, output
+    code, output = command("restore", backup, "--store", new)
+    assert code == 0 and "serve it: exuvia serve --store" in output, output
+    code, output = command("restore", backup, "--store", new)
+    assert code == 1 and "not empty" in output
 
     again = NodeProcess(new, tmp_path / "log-new").wait_ready()
     try:
         for name, text in UNCHANGED.items():
-            assert rows(again, text) == seen[name], name
+            assert rows(again, text) == expected[name], name
         [(last,)] = rows(again, "SELECT MAX(id) FROM d.move")
         assert before <= last <= after + 1  # the one after may be committed, and not yet counted
         assert rows(again, "SELECT COUNT(*) FROM d.move") == [(last,)]
@@ -264,7 +265,7 @@ def test_one_moment_comes_back_on_the_other_engine(
         with pymysql.connect(**place, user="u", password="secret") as client:
             assert client.cursor().execute("INSERT INTO heap VALUES (5, 'u')") == 1
         new_id = rows(again, "INSERT INTO d.every (ti) VALUES (1)", "SELECT MAX(id) FROM d.every")
-        assert new_id >= given
+        assert new_id >= next_id
         assert rows(again, "SELECT NEXTVAL(d.seq)") >= value
         goes_on = Bank(again, last)
         with going_on(goes_on.move):
@@ -276,13 +277,14 @@ def test_one_moment_comes_back_on_the_other_engine(
 
 
 def test_anybody_reads_the_files(tmp_path: Path) -> None:
-    """Plain types; what they cannot say stands beside them. The statements are those of MySQL."""
-    made = tmp_path / "backup"
+    """The files have plain types, and further fields for values that these cannot hold. The
+    statements are MySQL's."""
+    backup = tmp_path / "backup"
     with running_nodes(tmp_path) as (node,):
         fill(node)
-        code, said = command("backup", "--store", node.store, "--to", str(made))
-        assert code == 0, said
-        statements = (made / "schema.sql").read_text()
+        code, output = command("backup", "--store", node.store, "--to", str(backup))
+        assert code == 0, output
+        statements = (backup / "schema.sql").read_text()
         rows(node, "DROP DATABASE d", "SET GLOBAL tidb_ddl_reorg_batch_size = 256")
         with node.connect(autocommit=True) as client, client.cursor() as cursor:
             for statement in re.split(r";\n", statements):
@@ -291,8 +293,8 @@ def test_anybody_reads_the_files(tmp_path: Path) -> None:
         assert rows(node, "SHOW TABLES FROM d")
 
     def of(table: str, columns: str) -> list[tuple[Any, ...]]:
-        found = f"SELECT {columns} FROM '{made}/rows/d.{table}/*.parquet'"
-        return duckdb.sql(found).fetchall()
+        query = f"SELECT {columns} FROM '{backup}/rows/d.{table}/*.parquet'"
+        return duckdb.sql(query).fetchall()
 
     assert sorted(of("every", "bu, tm, da, e, s, _exuvia_exact"), key=str) == [
         (0, "-838:59:59.000000", None, "", "", '{"da": 0, "dt": 0}'),
@@ -303,24 +305,24 @@ def test_anybody_reads_the_files(tmp_path: Path) -> None:
     assert sorted(of("parts", "id, p, n")) == [(1, 1, "a"), (2, 11, "b"), (3, 12, "c")]
     assert len({row[0] for row in of("heap", "_tidb_rowid")}) == 3
 
-    (file,) = (made / "rows" / "d.big").iterdir()
-    assert "is damaged" in damaged(made, file, flipped)
-    at = next(n for n, t in enumerate(read(str(made)).tables) if t.info.name.L == "big")
-    record = made / "backup.json"
-    other = resealed(lambda told: told["tables"][at]["files"][0].update(checksum="0" * 64))
+    (file,) = (backup / "rows" / "d.big").iterdir()
+    assert "is damaged" in damaged(backup, file, flipped)
+    at = next(n for n, t in enumerate(read(str(backup)).tables) if t.info.name.L == "big")
+    record = backup / "backup.json"
+    other = resealed(lambda record: record["tables"][at]["files"][0].update(checksum="0" * 64))
     record.write_bytes(other(record.read_bytes()))
     for words in (("backup", "verify"), ("restore", "--store", f"lmdb://{tmp_path}/other")):
-        code, said = command(*words, str(made))
-        assert code == 1 and "checksum" in said, said
+        code, output = command(*words, str(backup))
+        assert code == 1 and "checksum" in output, output
 
 
 @pytest.mark.long
 def test_policies_groups_and_rules_of_passwords_come_back(tmp_path: Path) -> None:
-    shown = (
+    statements = (
         *("SHOW CREATE TABLE d.t", "SHOW CREATE DATABASE d", "SHOW CREATE RESOURCE GROUP g"),
         *("SHOW CREATE USER u", "SELECT * FROM mysql.password_history"),
     )
-    made, back = tmp_path / "made", tmp_path / "back"
+    backup, back = tmp_path / "made", tmp_path / "back"
     back.mkdir()
     with running_nodes(tmp_path) as (node,):
         rows(
@@ -333,17 +335,17 @@ def test_policies_groups_and_rules_of_passwords_come_back(tmp_path: Path) -> Non
             "CREATE USER u IDENTIFIED BY 'a' RESOURCE GROUP g PASSWORD HISTORY 2 REQUIRE SSL"
             " FAILED_LOGIN_ATTEMPTS 3 PASSWORD_LOCK_TIME 1",
         )
-        before = [rows(node, each) for each in shown]
-        code, said = command("backup", "--store", node.store, "--to", str(made))
-        assert code == 0, said
+        before = [rows(node, statement) for statement in statements]
+        code, output = command("backup", "--store", node.store, "--to", str(backup))
+        assert code == 0, output
     assert (
         "CREATE PLACEMENT POLICY IF NOT EXISTS `p` FOLLOWERS=2;"
-        in (made / "schema.sql").read_text()
+        in (backup / "schema.sql").read_text()
     )
-    code, said = command("restore", str(made), "--store", f"lmdb://{back}/store")
-    assert code == 0, said
+    code, output = command("restore", str(backup), "--store", f"lmdb://{back}/store")
+    assert code == 0, output
     with running_nodes(back) as (node,):
-        assert [rows(node, each) for each in shown] == before
+        assert [rows(node, statement) for statement in statements] == before
         for text, refused in (("PLACEMENT POLICY p", 8241), ("RESOURCE GROUP g", 1105)):
             with pytest.raises(pymysql.MySQLError) as caught:
                 rows(node, f"DROP {text}")
@@ -352,7 +354,7 @@ def test_policies_groups_and_rules_of_passwords_come_back(tmp_path: Path) -> Non
 
 @pytest.mark.long
 def test_rows_of_a_restored_table_do_not_expire_by_themselves(tmp_path: Path) -> None:
-    made, back = tmp_path / "made", tmp_path / "back"
+    backup, back = tmp_path / "made", tmp_path / "back"
     back.mkdir()
     with running_nodes(tmp_path) as (node,):
         rows(
@@ -363,17 +365,17 @@ def test_rows_of_a_restored_table_do_not_expire_by_themselves(tmp_path: Path) ->
             "SET GLOBAL tidb_ttl_job_enable = OFF",
             "ALTER TABLE d.t TTL_ENABLE = 'ON'",
         )
-        code, said = command("backup", "--store", node.store, "--to", str(made))
-        assert code == 0, said
-    code, said = command("restore", str(made), "--store", f"lmdb://{back}/store")
-    assert code == 0, said
+        code, output = command("backup", "--store", node.store, "--to", str(backup))
+        assert code == 0, output
+    code, output = command("restore", str(backup), "--store", f"lmdb://{back}/store")
+    assert code == 0, output
     with running_nodes(back) as (node,):
         assert "TTL_ENABLE='OFF'" in rows(node, "SHOW CREATE TABLE d.t")[0][1]
         assert rows(node, "SELECT COUNT(*) FROM d.t") == [(1,)]
 
 
 def damaged(folder: Path, path: Path, change: Callable[[bytes], bytes]) -> str:
-    """What is said of a backup with a changed file; which is put right again."""
+    """The output of verify for a backup with a changed file, which is then restored."""
     whole = path.read_bytes()
     path.write_bytes(change(whole))
     try:
@@ -383,12 +385,12 @@ def damaged(folder: Path, path: Path, change: Callable[[bytes], bytes]) -> str:
 
 
 def verdict(folder: Path) -> str:
-    code, said = command("backup", "verify", str(folder))
-    assert code == 1, said
+    code, output = command("backup", "verify", str(folder))
+    assert code == 1, output
     refused, why = command("restore", str(folder), "--store", f"lmdb://{folder.parent}/new")
     assert refused == 1 and not (folder.parent / "new").exists()
-    assert why == said
-    return said
+    assert why == output
+    return output
 
 
 def flipped(raw: bytes) -> bytes:
@@ -397,7 +399,7 @@ def flipped(raw: bytes) -> bytes:
 
 
 def resealed(change: Callable[[Any], None]) -> Callable[[bytes], bytes]:
-    """backup.json with another record, under a digest that fits."""
+    """backup.json with another record and a digest that matches."""
 
     def work(raw: bytes) -> bytes:
         record = json.loads(raw)["record"]
@@ -411,111 +413,112 @@ def resealed(change: Callable[[Any], None]) -> Callable[[bytes], bytes]:
 
 @pytest.mark.long
 def test_a_damaged_backup_of_rows_is_found(tmp_path: Path) -> None:
-    """Whatever is wrong: a byte, a file, a number, or values that are not those of the store."""
-    made = tmp_path / "backup"
+    """The damage may be a byte, a file, a number, or values that differ from the store's."""
+    backup = tmp_path / "backup"
     with running_nodes(tmp_path) as (node,):
         fill(node)
-        assert command("backup", "--store", node.store, "--to", str(made))[0] == 0
-    record = made / "backup.json"
+        assert command("backup", "--store", node.store, "--to", str(backup))[0] == 0
+    record = backup / "backup.json"
     assert resealed(lambda _: None)(record.read_bytes()) != record.read_bytes()
-    (file,) = (made / "rows" / "d.big").iterdir()
-    at = next(n for n, t in enumerate(read(str(made)).tables) if t.info.name.L == "big")
+    (file,) = (backup / "rows" / "d.big").iterdir()
+    at = next(n for n, t in enumerate(read(str(backup)).tables) if t.info.name.L == "big")
 
     def of_file(**facts: Any) -> Callable[[Any], None]:
-        return lambda told: told["tables"][at]["files"][0].update(facts)
+        return lambda record_read: record_read["tables"][at]["files"][0].update(facts)
 
-    def of_table(told: Any) -> None:
-        told["tables"][at]["rows"] += 1
+    def of_table(record_read: Any) -> None:
+        record_read["tables"][at]["rows"] += 1
 
-    def of_both(told: Any) -> None:
-        of_table(told)
-        of_file(rows=ROWS + 1)(told)
+    def of_both(record_read: Any) -> None:
+        of_table(record_read)
+        of_file(rows=ROWS + 1)(record_read)
 
-    assert "is damaged" in damaged(made, file, flipped)
-    assert "is damaged" in damaged(made, file, lambda raw: raw[:-4096])
-    assert "was changed" in damaged(made, record, lambda raw: raw.replace(b"4000", b"4001", 1))
-    assert "4,001 rows of d.big" in damaged(made, record, resealed(of_table))
-    code, said = resealed_verdict(made, record, of_both)
-    assert code == 1 and "4,000 rows" in said
-    code, said = resealed_verdict(made, record, of_file(checksum="0" * 64))
-    assert code == 1 and "checksum" in said
-    later = resealed(lambda told: told.update(format=2))
-    assert "does not know" in damaged(made, record, later)
+    assert "is damaged" in damaged(backup, file, flipped)
+    assert "is damaged" in damaged(backup, file, lambda raw: raw[:-4096])
+    assert "was changed" in damaged(backup, record, lambda raw: raw.replace(b"4000", b"4001", 1))
+    assert "4,001 rows of d.big" in damaged(backup, record, resealed(of_table))
+    code, output = resealed_verdict(backup, record, of_both)
+    assert code == 1 and "4,000 rows" in output
+    code, output = resealed_verdict(backup, record, of_file(checksum="0" * 64))
+    assert code == 1 and "checksum" in output
+    later = resealed(lambda record_read: record_read.update(format=2))
+    assert "does not know" in damaged(backup, record, later)
     moved = file.rename(tmp_path / "away")
-    assert "is not there" in verdict(made)
+    assert "is not there" in verdict(backup)
     moved.rename(file)
     written = record.read_bytes()
     record.unlink()
-    assert "written last" in verdict(made)
+    assert "written last" in verdict(backup)
     record.write_bytes(written)
-    code, said = command("backup", "verify", str(made), "--scratch", str(tmp_path))
-    assert code == 0 and "whole and right" in said, said
+    code, output = command("backup", "verify", str(backup), "--scratch", str(tmp_path))
+    assert code == 0 and "whole and right" in output, output
     assert not list(tmp_path.glob("exuvia-*"))
 
 
-def resealed_verdict(made: Path, record: Path, change: Callable[[Any], None]) -> tuple[int, str]:
-    """Of what only the rows tell: a store that was begun says that it is not whole."""
+def resealed_verdict(backup: Path, record: Path, change: Callable[[Any], None]) -> tuple[int, str]:
+    """The verdict on damage that only the rows show. A store whose restore began reports that it is
+    not whole."""
     whole = record.read_bytes()
     record.write_bytes(resealed(change)(whole))
-    store = f"lmdb://{made.parent}/half-{hasher(record.read_bytes()).hexdigest()[:8]}"
+    store = f"lmdb://{backup.parent}/half-{hasher(record.read_bytes()).hexdigest()[:8]}"
     try:
-        code, said = command("backup", "verify", str(made))
-        refused, why = command("restore", str(made), "--store", store)
+        code, output = command("backup", "verify", str(backup))
+        refused, why = command("restore", str(backup), "--store", store)
         # on a busy machine lines of progress come first
-        assert (refused, why.splitlines()[-1:]) == (code, said.splitlines()[-1:])
+        assert (refused, why.splitlines()[-1:]) == (code, output.splitlines()[-1:])
         assert_not_whole(store)
-        return code, said
+        return code, output
     finally:
         record.write_bytes(whole)
 
 
 def assert_not_whole(store: str) -> None:
-    """No node serves it, no backup is made of it, nothing is restored into it."""
+    """No node serves the store, no backup is made of it, nothing is restored into it."""
     words = [sys.executable, "-m", "exuvia.cli.main", "serve", "--store", store]
     served = subprocess.run(
         [*words, "--port", "0", "--status-port", "0"], capture_output=True, text=True, timeout=60
     )
     assert served.returncode == 1 and "the store is not whole" in served.stderr
-    code, said = command("backup", "--store", store, "--to", f"{store[7:]}-backup")
-    assert code == 1 and "the store is not whole" in said
+    code, output = command("backup", "--store", store, "--to", f"{store[7:]}-backup")
+    assert code == 1 and "the store is not whole" in output
 
 
 def test_a_restoration_that_was_interrupted_leaves_no_store_that_serves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, new = str(tmp_path / "backup"), f"lmdb://{tmp_path}/new"
+    backup, new = str(tmp_path / "backup"), f"lmdb://{tmp_path}/new"
     with running_nodes(tmp_path) as (node,):
         fill(node)
-        assert command("backup", "--store", node.store, "--to", made)[0] == 0
+        assert command("backup", "--store", node.store, "--to", backup)[0] == 0
 
     def killed(*_: object) -> None:
         raise OSError("the power went")
 
     with monkeypatch.context() as planted:
         planted.setattr(definitions, "finish", killed)
-        code, said = command("restore", made, "--store", new)
-    assert code == 1 and "the power went" in said
+        code, output = command("restore", backup, "--store", new)
+    assert code == 1 and "the power went" in output
     assert_not_whole(new)
-    assert command("restore", made, "--store", new)[0] == 1
+    assert command("restore", backup, "--store", new)[0] == 1
 
 
-def test_a_backup_that_was_killed_is_none(tmp_path: Path) -> None:
-    made = tmp_path / "backup"
+def test_a_killed_backup_is_no_backup(tmp_path: Path) -> None:
+    backup = tmp_path / "backup"
     with running_nodes(tmp_path) as (node,):
         fill(node)
         words = [sys.executable, "-m", "exuvia.cli.main", "backup", "--store", node.store]
-        making = subprocess.Popen([*words, "--to", str(made)], stderr=subprocess.PIPE)
-        until(made.exists)
+        making = subprocess.Popen([*words, "--to", str(backup)], stderr=subprocess.PIPE)
+        until(backup.exists)
         making.send_signal(signal.SIGKILL)
         making.communicate()
-        assert not (made / "backup.json").exists()
-        code, said = command("backup", "--store", node.store, "--to", str(made))
-        assert code == 1 and "not empty" in said
-    assert "written last" in command("backup", "verify", str(made))[1]
+        assert not (backup / "backup.json").exists()
+        code, output = command("backup", "--store", node.store, "--to", str(backup))
+        assert code == 1 and "not empty" in output
+    assert "written last" in command("backup", "verify", str(backup))[1]
 
 
 @pytest.mark.parametrize("store", ["postgresql://me@127.0.0.1:1/db", "lmdb:///nowhere/at/all"])
-def test_what_is_not_there_is_said_in_a_line(store: str, tmp_path: Path) -> None:
-    code, said = command("backup", "--store", store, "--to", str(tmp_path / "backup"))
+def test_a_missing_store_is_one_line_of_error(store: str, tmp_path: Path) -> None:
+    code, output = command("backup", "--store", store, "--to", str(tmp_path / "backup"))
     assert code == 1
-    assert said.startswith("exuvia: ") and said.count("\n") == 1, said
+    assert output.startswith("exuvia: ") and output.count("\n") == 1, output

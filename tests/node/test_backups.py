@@ -1,5 +1,6 @@
-"""A backup taken from a running cluster, while clients write and schemas change, becomes a cluster
-that goes on from one moment; a damaged one is found before anybody relies on it."""
+"""A physical backup, taken while clients write and schemas change, is a cluster of one moment.
+
+A damaged backup is found before it is used."""
 
 import json
 import subprocess
@@ -25,7 +26,7 @@ ACCOUNTS, MONEY, ROWS = 50, 1000, 4_000
 
 
 def rows(node: NodeProcess, *statements: str) -> list[tuple[Any, ...]]:
-    """The last statement's."""
+    """The rows of the last statement."""
     with node.connect(autocommit=True) as connection, connection.cursor() as cursor:
         for statement in statements:
             cursor.execute(statement)
@@ -33,14 +34,14 @@ def rows(node: NodeProcess, *statements: str) -> list[tuple[Any, ...]]:
 
 
 def command(*words: str) -> tuple[int, str]:
-    """(exit code, what it wrote)."""
+    """(exit code, output)."""
     ended = CliRunner().invoke(app, list(words))
     return ended.exit_code, ended.output
 
 
 @contextmanager
 def transfers(node: NodeProcess) -> Iterator[list[int]]:
-    """A client that moves money and numbers each move; the last number of what is acknowledged."""
+    """A client that moves money and numbers each move. Yields the last acknowledged number."""
     acknowledged = [0]
     stop = threading.Event()
 
@@ -81,8 +82,8 @@ def filled(node: NodeProcess) -> None:
     )
 
 
-def test_a_backup_beside_writers_and_changes_is_one_moment_and_goes_on(tmp_path: Path) -> None:
-    made, new = str(tmp_path / "what? 100%" / "backup"), f"lmdb://{tmp_path}/new"
+def test_a_backup_under_writes_and_schema_changes_is_one_moment_and_usable(tmp_path: Path) -> None:
+    backup, new = str(tmp_path / "what? 100%" / "backup"), f"lmdb://{tmp_path}/new"
     with running_nodes(tmp_path) as (node,):
         filled(node)
         with transfers(node) as acknowledged:
@@ -97,23 +98,23 @@ def test_a_backup_beside_writers_and_changes_is_one_moment_and_goes_on(tmp_path:
             changing.start()
             until(lambda: rows(node, "ADMIN SHOW DDL JOBS 1")[0][7] > 0)
             before = acknowledged[0]
-            code, said = command("backup", "--store", node.store, "--to", made, "--physical")
+            code, output = command("backup", "--store", node.store, "--to", backup, "--physical")
             after = acknowledged[0]
-            assert code == 0, said
-            assert [job[4] for job in rows(node, "ADMIN SHOW DDL JOBS 1")] != ["public"], said
+            assert code == 0, output
+            assert [job[4] for job in rows(node, "ADMIN SHOW DDL JOBS 1")] != ["public"], output
             rows(node, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 0")
             changing.join()
             rows(node, "ALTER TABLE d.account ADD COLUMN later INT")
-        assert command("backup", "--store", node.store, "--to", made, "--physical")[0] == 1
-    code, said = command("backup", "verify", made)
-    assert code == 0, said
-    code, said = command("restore", made, "--store", new)
-    assert code == 0 and said.endswith(f"serve it: exuvia serve --store {new}\n"), said
-    assert command("restore", made, "--store", new)[0] == 1
+        assert command("backup", "--store", node.store, "--to", backup, "--physical")[0] == 1
+    code, output = command("backup", "verify", backup)
+    assert code == 0, output
+    code, output = command("restore", backup, "--store", new)
+    assert code == 0 and output.endswith(f"serve it: exuvia serve --store {new}\n"), output
+    assert command("restore", backup, "--store", new)[0] == 1
 
     again = NodeProcess(new, tmp_path / "log-new").wait_ready()
     try:
-        version = lmdb_backup.read(made).schema_version
+        version = lmdb_backup.read(backup).schema_version
         [(last,)] = rows(again, "SELECT MAX(id) FROM d.move")
         assert before <= last <= after + 1  # the one after may be committed, and not yet counted
         assert rows(again, "SELECT COUNT(*) FROM d.move") == [(last,)]
@@ -132,23 +133,23 @@ def test_a_backup_beside_writers_and_changes_is_one_moment_and_goes_on(tmp_path:
 
 
 def test_a_damaged_backup_is_found(tmp_path: Path) -> None:
-    """Whatever is wrong: bytes, length, the record, or an entry that the copied store lacks."""
-    made = tmp_path / "backup"
+    """The damage may be bytes, the length, the record, or an entry missing in the copied store."""
+    backup = tmp_path / "backup"
     with running_nodes(tmp_path) as (node,):
         filled(node)
         store = node.store
-    assert command("backup", "--store", store, "--to", str(made), "--physical")[0] == 0
-    data, record = made / "data.mdb", made / "backup.json"
-    whole, told = data.read_bytes(), record.read_bytes()
-    assert json.loads(told)["bytes"] == len(whole)
+    assert command("backup", "--store", store, "--to", str(backup), "--physical")[0] == 0
+    data, record = backup / "data.mdb", backup / "backup.json"
+    whole, record_bytes = data.read_bytes(), record.read_bytes()
+    assert json.loads(record_bytes)["bytes"] == len(whole)
 
     def verdict() -> str:
-        code, said = command("backup", "verify", str(made))
-        assert code == 1, said
-        refused, why = command("restore", str(made), "--store", f"lmdb://{tmp_path}/new")
+        code, output = command("backup", "verify", str(backup))
+        assert code == 1, output
+        refused, why = command("restore", str(backup), "--store", f"lmdb://{tmp_path}/new")
         assert refused == 1 and not list(tmp_path.glob("new/*"))
-        assert why == said
-        return said
+        assert why == output
+        return output
 
     data.write_bytes(whole[:-4096])
     assert "is damaged" in verdict()
@@ -158,16 +159,16 @@ def test_a_damaged_backup_is_found(tmp_path: Path) -> None:
     data.write_bytes(whole)
     record.unlink()
     assert "written last" in verdict()
-    record.write_bytes(told.replace(b'"format": 1', b'"format": 2'))
+    record.write_bytes(record_bytes.replace(b'"format": 1', b'"format": 2'))
     assert "does not know" in verdict()
-    record.write_bytes(told)
+    record.write_bytes(record_bytes)
     data.unlink()
     assert "is not there" in verdict()
 
 
 def test_a_backup_whose_index_lacks_an_entry_is_found(tmp_path: Path) -> None:
-    """It is the store as it was: the fault was there before."""
-    made = str(tmp_path / "backup")
+    """A backup is the store as it was, so the fault was there before."""
+    backup = str(tmp_path / "backup")
     with running_nodes(tmp_path) as (node,):
         filled(node)
         url = node.store
@@ -177,10 +178,10 @@ def test_a_backup_whose_index_lacks_an_entry_is_found(tmp_path: Path) -> None:
         [(key, _)] = txn.scan(table.index_span(table.info.indexes[0]), limit=1)
         txn.write(WriteKind.REMOVE, key, b"")
         txn.commit()
-    assert command("backup", "--store", url, "--to", made, "--physical")[0] == 0
-    code, said = command("backup", "verify", made)
+    assert command("backup", "--store", url, "--to", backup, "--physical")[0] == 0
+    code, output = command("backup", "verify", backup)
     assert code == 1
-    assert "d.account: " in said
+    assert "d.account: " in output
     assert not list(tmp_path.glob("exuvia-verify-*"))
 
 
@@ -190,8 +191,9 @@ def at(server: PostgresServer) -> str:
 
 @pytest.mark.long
 def test_a_dump_of_a_store_on_postgresql_is_a_backup(tmp_path: Path) -> None:
-    """Taken by pg_dump beside writers, read by another server, whose transactions are counted from
-    anew: what was read before is older than what is written after."""
+    """Taken by pg_dump during writes and read by another server, whose transaction ids start again.
+
+    Data read before must still be older than data written after."""
     tools = programs()
     assert tools is not None
     with own_server() as server, own_server() as other:
@@ -235,7 +237,7 @@ def test_a_dump_of_a_store_on_postgresql_is_a_backup(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("url", ["postgresql://me@127.0.0.1:1/db", "lmdb:///nowhere/at/all"])
-def test_what_cannot_be_backed_up_is_said(url: str, tmp_path: Path) -> None:
-    code, said = command("backup", "--store", url, "--to", str(tmp_path / "backup"), "--physical")
+def test_a_store_that_cannot_be_backed_up_is_an_error(url: str, tmp_path: Path) -> None:
+    code, output = command("backup", "--store", url, "--to", str(tmp_path / "backup"), "--physical")
     assert code == 1
-    assert "pg_dump" in said or "no store at" in said
+    assert "pg_dump" in output or "no store at" in output

@@ -1,5 +1,7 @@
-"""Programs that have the store embedded, beside nodes and without any: real processes that are
-stopped, killed, forked and kept busy. No schema change waits for one longer than a lease.
+"""Programs with an embedded store, with and without nodes on it.
+
+Real processes are stopped, killed, forked and kept busy. No schema change waits longer than a lease
+for one.
 """
 
 import json
@@ -30,7 +32,7 @@ from support.node_processes import (
 
 LEASE_S, LONG_LEASE_S = 2.0, 60.0
 SOON_S = 20.0
-"""Far below what would be waited for without a lease: exuvia_max_idle_snapshot_s, 60 s."""
+"""Far below the wait without a lease: exuvia_max_idle_snapshot_s, 60 s."""
 
 PROGRAM = """
 import ctypes, json, os, sys, threading
@@ -78,7 +80,7 @@ for line in sys.stdin:
 
 
 class Program:
-    """A program of somebody's. `ask` an expression; its value, or the code of its error."""
+    """A user's program. `ask` evaluates an expression and returns its value or its error code."""
 
     def __init__(self, url: str, lease_s: float = LEASE_S) -> None:
         self.process = subprocess.Popen(
@@ -88,7 +90,7 @@ class Program:
         )  # fmt: skip
         assert self.read() == "ready"
 
-    def tell(self, expression: str) -> None:
+    def send(self, expression: str) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(expression + "\n")
         self.process.stdin.flush()
@@ -100,16 +102,16 @@ class Program:
         return value if code is None else code
 
     def ask(self, expression: str) -> Any:
-        self.tell(expression)
+        self.send(expression)
         return self.read()
 
     def run(self, *statements: str) -> None:
-        for each in statements:
-            found = self.ask(f"cursor.execute({each!r}) is None")
-            assert found is False, (each, found)
+        for statement in statements:
+            value = self.ask(f"cursor.execute({statement!r}) is None")
+            assert value is False, (statement, value)
 
     def end(self) -> int:
-        """Its exit code when it ends by itself."""
+        """Wait for its own end. Returns the exit code."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         return self.process.wait(30)
@@ -118,26 +120,26 @@ class Program:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
-        for each in (self.process.stdin, self.process.stdout):
-            assert each is not None
-            each.close()
+        for stream in (self.process.stdin, self.process.stdout):
+            assert stream is not None
+            stream.close()
 
 
 @contextmanager
 def program(url: str, lease_s: float = LEASE_S) -> Iterator[Program]:
-    found = Program(url, lease_s)
+    started = Program(url, lease_s)
     try:
-        yield found
+        yield started
     finally:
-        found.close()
+        started.close()
 
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    with running_nodes(tmp_path_factory.mktemp("embedded"), lease_s=LEASE_S) as [found]:
-        with found.connect() as connection:
+    with running_nodes(tmp_path_factory.mktemp("embedded"), lease_s=LEASE_S) as [started_node]:
+        with started_node.connect() as connection:
             connection.query("CREATE DATABASE shop")
-        yield found
+        yield started_node
 
 
 @pytest.fixture
@@ -152,7 +154,7 @@ def table(node: NodeProcess) -> Iterator[Any]:
 
 
 def alter_takes_s(cursor: Any) -> float:
-    """How long a schema change waits. Unit: s."""
+    """The duration of a schema change. Unit: s."""
     began = time.monotonic()
     cursor.execute("ALTER TABLE t ADD COLUMN b INT")
     return time.monotonic() - began
@@ -163,7 +165,7 @@ def fronts(url: str) -> list[str]:
     store = open_store(url)
     try:
         with store.read() as txn:
-            return [each.address for each in members.live(txn) if each.kind == "front"]
+            return [member.address for member in members.live(txn) if member.kind == "front"]
     finally:
         store.close()
 
@@ -211,7 +213,7 @@ def test_a_program_that_dies_leaves_its_change_to_the_next(tmp_path: Path) -> No
         assert two.end() == 0
 
 
-# -- beside nodes ----------------------------------------------------------------------------------
+# -- with nodes ------------------------------------------------------------------------------------
 
 
 def test_it_is_a_member_only_while_something_is_open(node: NodeProcess, table: Any) -> None:
@@ -220,7 +222,7 @@ def test_it_is_a_member_only_while_something_is_open(node: NodeProcess, table: A
         own = f"embedded:{one.process.pid}"
         assert own in fronts(node.store)
         table.execute("SELECT info, state FROM information_schema.cluster_processlist")
-        assert (None, "in transaction") in [tuple(each) for each in table.fetchall()]
+        assert (None, "in transaction") in [tuple(row) for row in table.fetchall()]
         one.run("COMMIT")
         until(lambda: own not in fronts(node.store), 10.0)
         os.kill(one.process.pid, signal.SIGSTOP)
@@ -251,7 +253,7 @@ def test_one_that_is_stopped_in_a_transaction_is_fenced(node: NodeProcess, table
 def test_one_that_waits_for_a_person_is_undone_when_a_change_waits(
     node: NodeProcess, table: Any
 ) -> None:
-    """A debugger that stops one thread: the program answers, its transaction goes on no more."""
+    """A debugger stops one thread: the program answers, but its transaction does not continue."""
     with program(node.store) as one:
         one.run("USE shop", "INSERT INTO t (id) VALUES (2)")
         assert alter_takes_s(table) < SOON_S
@@ -286,18 +288,18 @@ def test_a_busy_interpreter_still_answers(node: NodeProcess, table: Any) -> None
 def test_an_interpreter_that_a_library_holds_is_fenced(node: NodeProcess, table: Any) -> None:
     with program(node.store) as one:
         one.run("USE shop", "INSERT INTO t (id) VALUES (2)")
-        one.tell("ctypes.PyDLL(None).sleep(12)")  # with the interpreter's lock
+        one.send("ctypes.PyDLL(None).sleep(12)")  # with the interpreter's lock
         assert alter_takes_s(table) < 10.0
         assert one.read() == 0
         assert one.ask("connection.commit()") == 8027
         assert one.end() == 0
 
 
-def test_a_forked_child_has_none_of_it_and_connects_anew(node: NodeProcess, table: Any) -> None:
+def test_a_forked_child_must_connect_again(node: NodeProcess, table: Any) -> None:
     with program(node.store) as one:
         one.run("USE shop", "INSERT INTO t (id) VALUES (2)")
-        said = one.ask("in_a_child(lambda: connection.commit())")
-        assert "before this process was forked" in said
+        message = one.ask("in_a_child(lambda: connection.commit())")
+        assert "before this process was forked" in message
         assert "before this process was forked" in one.ask("in_a_child(lambda: rows('SELECT 1'))")
         assert one.ask("in_a_child(lambda: insert_anew(3)) > 0") is True
         assert one.ask("rows('SELECT COUNT(*) FROM t')") == [[2]]  # its own snapshot, and row
@@ -312,7 +314,7 @@ def test_kill_ends_what_it_runs_and_its_session(node: NodeProcess, table: Any) -
     with program(node.store) as one:
         number = one.ask("connection.connection_id")
         one.run("USE shop", "INSERT INTO t (id) VALUES (2)")
-        one.tell("rows('SELECT SLEEP(60)')")
+        one.send("rows('SELECT SLEEP(60)')")
         sleeps = "SELECT COUNT(*) FROM information_schema.cluster_processlist WHERE id = %s AND "
         sleeps += "info LIKE 'SELECT SLEEP%%'"
         until(lambda: table.execute(sleeps, (number,)) and table.fetchone() == (1,), every_s=0.1)
@@ -325,7 +327,7 @@ def test_kill_ends_what_it_runs_and_its_session(node: NodeProcess, table: Any) -
     assert table.fetchall() == ((1,),)
 
 
-# -- whom others end -------------------------------------------------------------------------------
+# -- ended by other processes ----------------------------------------------------------------------
 
 READER = """
 import sys

@@ -1,6 +1,7 @@
 """An ADD INDEX on a node whose disk fails at any call of the job's life, or is full for a while.
 
-Each time: a clear error or a wait, the node lives on, and table and index are right afterwards.
+Each time the client gets a clear error or a wait, the node survives, and table and index are right
+afterwards.
 """
 
 import errno
@@ -21,7 +22,7 @@ ROWS = 1500
 BATCH = 500
 ADD, DROP = "ALTER TABLE d.t ADD INDEX ib (b, c)", "ALTER TABLE d.t DROP INDEX ib"
 TOLD = {1021, 1026, 1180, 8022, 8027}
-"""What a client may be told: no room, a failed disk, an unknown outcome, no slot, no lease."""
+"""The codes that a client may get: disk full, disk failed, outcome unknown, no slot, no lease."""
 EXISTS, GONE = 1061, 1091
 KEPT = 1 << 18  # of the blocks that a store keeps for small commits
 
@@ -38,7 +39,7 @@ def faults(folder: Path) -> Faults:
 
 @pytest.fixture(scope="module")
 def node(folder: Path, faults: Faults) -> Iterator[NodeProcess]:
-    """A node on a failing disk, with a table whose fill takes several transactions."""
+    """A node on a failing disk, with a table whose backfill takes several transactions."""
     slots = {"program": (str(ROOT / "tests/support/faulty_nodes.py"), "slotless")}
     with faults.preloaded(), running_nodes(folder, lease_s=10, **slots) as [node]:
         run(node, "CREATE DATABASE d")
@@ -58,8 +59,8 @@ def run(node: NodeProcess, statement: str) -> list[tuple[Any, ...]]:
         return list(cursor.fetchall())
 
 
-def told(node: NodeProcess, statement: str) -> int:
-    """0, or the MySQL error that its client was told."""
+def code_of(node: NodeProcess, statement: str) -> int:
+    """The MySQL error code of the statement, or 0."""
     try:
         run(node, statement)
     except pymysql.err.MySQLError as error:
@@ -69,11 +70,11 @@ def told(node: NodeProcess, statement: str) -> int:
 
 def pids(node: NodeProcess) -> list[int]:
     """The processes that must not die."""
-    return [each["pid"] for each in node.status()["members"]]
+    return [member["pid"] for member in node.status()["members"]]
 
 
 def life(node: NodeProcess, faults: Faults) -> int:
-    """How many calls the job's life has."""
+    """The number of calls in the job's life."""
     before = faults.calls
     run(node, ADD)
     calls = faults.calls - before
@@ -82,7 +83,7 @@ def life(node: NodeProcess, faults: Faults) -> int:
 
 
 def settled(node: NodeProcess) -> bool:
-    """Whether no job is under way, by what a client sees."""
+    """Whether a client sees no unfinished job."""
     try:
         return not node.status()["jobs_unfinished"]
     except Exception:
@@ -90,19 +91,21 @@ def settled(node: NodeProcess) -> bool:
 
 
 def judge(node: NodeProcess, indexed: bool | None, about: str) -> None:
-    """After the faults: jobs end, table and index are right. `indexed`: what the client was told of
-    the index, None where it was told of an error."""
+    """After the faults all jobs end, and table and index are right.
+
+    `indexed`: whether ADD INDEX succeeded for the client; None after an error."""
     until(lambda: settled(node), about=about)
-    until(lambda: told(node, "ADMIN CHECK TABLE d.t") == 0, about=about)
-    found = bool(run(node, "SHOW INDEX FROM d.t WHERE Key_name = 'ib'"))
-    assert indexed is None or found == indexed, f"{about}: told of success, and it was none"
-    if found:
-        until(lambda: told(node, DROP) in (0, 1091), about=about)
+    until(lambda: code_of(node, "ADMIN CHECK TABLE d.t") == 0, about=about)
+    exists = bool(run(node, "SHOW INDEX FROM d.t WHERE Key_name = 'ib'"))
+    assert indexed is None or exists == indexed, f"{about}: ADD INDEX succeeded without an index"
+    if exists:
+        until(lambda: code_of(node, DROP) in (0, 1091), about=about)
     assert run(node, "SELECT count(*), sum(b) FROM d.t")[0][0] == ROWS
 
 
 def each_call(node: NodeProcess, faults: Faults, error: int, step: int) -> int:
-    """Fail call after call of the job's life, `step` apart; how many were failed."""
+    """Fail every `step`-th call of the job's life, one at a time. Returns the number of failed
+    calls."""
     calls = life(node, faults)
     alive = pids(node)
     done = 0
@@ -110,7 +113,7 @@ def each_call(node: NodeProcess, faults: Faults, error: int, step: int) -> int:
         about = f"{errno.errorcode[error]} at call {number} of {calls}"
         failed = faults.failed
         faults.fail(number, error)
-        code = told(node, ADD)
+        code = code_of(node, ADD)
         assert code in TOLD | {0}, about
         judge(node, None if code else True, about)
         faults.heal()
@@ -127,9 +130,10 @@ def test_one_call_that_fails_ends_in_a_clear_error_or_a_wait(
 
 
 EVERY, MOST_TURNS = 20, 20
-"""In each life of a job every so many calls one fails; so many lives meet a fault at each. As often
-as there were calls to fail without faults: one transaction of a fill has more calls than this, and
-would never end if they went on."""
+"""The step between failing calls, one failing call in each life of a job.
+
+The number of faults is limited to the number of calls without faults. One transaction of a backfill
+has more calls than that, and would never end if the faults went on."""
 
 
 @pytest.mark.long
@@ -150,28 +154,28 @@ def test_every_call_of_a_job_s_life_may_fail(
         times, failed = calls // EVERY + 1, faults.failed
         faults.fail(first, error, times=times, kinds=kinds, every=EVERY)
         for turn in range(MOST_TURNS):
-            code = told(node, (ADD, DROP)[turn % 2])
+            code = code_of(node, (ADD, DROP)[turn % 2])
             ends[code] += 1
-            assert code in TOLD | {0, EXISTS, GONE}, f"{about}: told {code}"
+            assert code in TOLD | {0, EXISTS, GONE}, f"{about}: code {code}"
             if faults.failed - failed >= times:
                 break
-            if code in (EXISTS, GONE):  # the job of an earlier turn goes on, told of or not
+            if code in (EXISTS, GONE):  # the job of an earlier turn may still run
                 until(lambda: settled(node), about=about)
         faults.heal(kinds)
         judge(node, None if code else turn % 2 == 0, about)
         assert pids(node) == alive, about
-    print(f"{calls} calls, {faults.failed - before} failed, clients were told {dict(ends)}")
+    print(f"{calls} calls, {faults.failed - before} failed, clients got {dict(ends)}")
     assert faults.failed - before >= calls
 
 
-def test_a_full_disk_makes_an_index_wait_and_say_so_until_there_is_room(
+def test_a_full_disk_makes_an_index_wait_and_report_it_until_there_is_room(
     node: NodeProcess, faults: Faults, folder: Path
 ) -> None:
     alive = pids(node)
     run(node, "SET GLOBAL exuvia_disk_free_min = 0")  # which would make it wait before
     codes: list[int] = []
-    client = threading.Thread(target=lambda: codes.append(told(node, ADD)))
-    data = folder / "store" / "data.mdb"  # blocks are kept behind its last page, by and by
+    client = threading.Thread(target=lambda: codes.append(code_of(node, ADD)))
+    data = folder / "store" / "data.mdb"  # blocks are reserved after its last page, step by step
     until(lambda: 512 * data.stat().st_blocks > data.stat().st_size + KEPT)
     blocks = 512 * data.stat().st_blocks
     faults.fail(1, errno.ENOSPC, times=FOREVER, kinds=WRITE, beyond=blocks)
@@ -179,7 +183,7 @@ def test_a_full_disk_makes_an_index_wait_and_say_so_until_there_is_room(
     until(lambda: "Disk full" in str(run(node, "ADMIN SHOW DDL JOBS 0")))
     client.join(1)
     assert client.is_alive(), "it waits"
-    assert told(node, "SELECT count(*) FROM d.t") == 0
+    assert code_of(node, "SELECT count(*) FROM d.t") == 0
     faults.heal()
     client.join(120)
     assert codes == [0]
@@ -189,7 +193,8 @@ def test_a_full_disk_makes_an_index_wait_and_say_so_until_there_is_room(
 
 
 def test_a_reorg_leaves_room_on_the_disk_to_clients(node: NodeProcess) -> None:
-    """It begins not at all, and stops in the middle, while the disk has less than it must have."""
+    """The reorg does not begin, and pauses in the middle, while the disk has less than its
+    minimum."""
     run(node, "CREATE TABLE d.big (id INT PRIMARY KEY, a INT)")
     run(node, f"INSERT INTO d.big VALUES {', '.join(f'({n}, {n})' for n in range(4_000))}")
     run(node, "SET GLOBAL tidb_ddl_reorg_batch_size = 32")
@@ -197,7 +202,7 @@ def test_a_reorg_leaves_room_on_the_disk_to_clients(node: NodeProcess) -> None:
     run(node, "SET GLOBAL exuvia_disk_free_min = '1PiB'")
     free = node.get("/metrics")[1].split("\nexuvia_store_disk_free_bytes ")[1].split("\n")[0]
     assert float(free) > 1 << 20
-    client = threading.Thread(target=told, args=(node, "ALTER TABLE d.big ADD INDEX ia (a)"))
+    client = threading.Thread(target=code_of, args=(node, "ALTER TABLE d.big ADD INDEX ia (a)"))
     client.start()
 
     def job() -> list[Any]:
@@ -213,7 +218,7 @@ def test_a_reorg_leaves_room_on_the_disk_to_clients(node: NodeProcess) -> None:
     run(node, "SET GLOBAL exuvia_disk_free_min = '1PiB'")
     until(waits, about=job)
     before = job()[7]
-    assert told(node, "INSERT INTO d.big VALUES (-1, 1)") == 0, "clients go on"
+    assert code_of(node, "INSERT INTO d.big VALUES (-1, 1)") == 0, "clients go on"
     assert 0 < job()[7] == before < 4_000
     run(node, "SET GLOBAL exuvia_disk_free_min = DEFAULT")
     run(node, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 0")
@@ -231,9 +236,9 @@ def test_when_all_slots_are_taken_the_job_waits_and_goes_on(
     thief = start("take_all_slots", f"lmdb://{folder}/store")
     assert int(hear(thief)) > 500
     codes: list[int] = []
-    client = threading.Thread(target=lambda: codes.append(told(node, ADD)))
+    client = threading.Thread(target=lambda: codes.append(code_of(node, ADD)))
     client.start()
-    client.join(1)  # what meets no slot is told of it, or waits
+    client.join(1)  # without a slot it gets an error, or waits
     stop(thief)
     client.join(120)
     assert codes[0] in TOLD | {0}

@@ -1,4 +1,4 @@
-"""Several fronts of one node: to clients they are one."""
+"""Several fronts of one node act as one server to clients."""
 
 import contextlib
 import os
@@ -40,32 +40,32 @@ def rows(connection: Any, text: str) -> list[tuple[Any, ...]]:
 
 
 def fronts_of(node: NodeProcess) -> list[dict[str, Any]]:
-    return [each for each in node.status()["members"] if each["kind"] == "front"]
+    return [member for member in node.status()["members"] if member["kind"] == "front"]
 
 
 def front_of(connection: Any) -> int:
-    """The number of the front that serves it."""
+    """The number of the connection's front."""
     return int(connection.thread_id()) >> 21
 
 
 @contextlib.contextmanager
 def one_client_of_each(node: NodeProcess) -> Iterator[list[Any]]:
-    """A connection to each front."""
-    found: dict[int, Any] = {}
+    """Yields a connection to each front."""
+    by_front: dict[int, Any] = {}
 
     def is_complete() -> bool:
         connection = node.connect("test", autocommit=True)
-        if found.setdefault(front_of(connection), connection) is not connection:
+        if by_front.setdefault(front_of(connection), connection) is not connection:
             connection.close()
-        return len(found) == FRONTS
+        return len(by_front) == FRONTS
 
     try:
         until(is_complete)
-        yield list(found.values())
+        yield list(by_front.values())
     finally:
-        for each in found.values():
+        for client in by_front.values():
             with contextlib.suppress(pymysql.MySQLError):
-                each.close()
+                client.close()
 
 
 def no_clients(node: NodeProcess) -> bool:
@@ -82,16 +82,16 @@ def test_clients_are_spread_over_the_fronts(node: NodeProcess) -> None:
         assert max(of_each.values()) <= 4 + 2
         assert node.status()["connections"] == 4 * FRONTS
     finally:
-        for each in clients:
-            each.close()
+        for client in clients:
+            client.close()
 
 
 def test_sessions_are_listed_and_killed_whoever_serves_them(node: NodeProcess) -> None:
     with one_client_of_each(node) as clients:
-        ids = {each.thread_id() for each in clients}
-        for each in clients:
-            assert ids <= {row[0] for row in rows(each, "SHOW PROCESSLIST")}
-            [(_, connected)] = rows(each, "SHOW STATUS LIKE 'Threads_connected'")
+        ids = {client.thread_id() for client in clients}
+        for client in clients:
+            assert ids <= {row[0] for row in rows(client, "SHOW PROCESSLIST")}
+            [(_, connected)] = rows(client, "SHOW STATUS LIKE 'Threads_connected'")
             assert int(connected) >= FRONTS
         first, *others = clients
         for other in others:
@@ -127,48 +127,48 @@ def test_as_many_clients_as_the_node_allows(node: NodeProcess) -> None:
                 clients.append(node.connect())
         assert caught.value.args[0] == 1040
         assert len(clients) == 24
-        assert len({front_of(each) for each in clients}) == FRONTS
+        assert len({front_of(client) for client in clients}) == FRONTS
     finally:
-        for each in clients:
-            each.close()
+        for client in clients:
+            client.close()
 
 
-def test_what_they_counted_is_one_sum(node: NodeProcess) -> None:
+def test_their_counters_are_added_up(node: NodeProcess) -> None:
     def errors() -> int:
         page = node.get("/metrics")[1]
-        found = re.search(r'exuvia_client_errors_total\{code="1146"\} (\d+)', page)
-        return int(found[1]) if found else 0
+        match = re.search(r'exuvia_client_errors_total\{code="1146"\} (\d+)', page)
+        return int(match[1]) if match else 0
 
     before = errors()
     with one_client_of_each(node) as clients:
-        for each in clients:
+        for client in clients:
             with pytest.raises(pymysql.MySQLError):
-                rows(each, "SELECT * FROM there_is_none")
+                rows(client, "SELECT * FROM there_is_none")
     assert errors() == before + FRONTS
 
 
 def test_a_schema_change_waits_for_each_front(node: NodeProcess) -> None:
     run(node, "CREATE TABLE changed (id INT PRIMARY KEY, n INT)")
     with one_client_of_each(node) as clients:
-        held, *others = clients
-        held.begin()
-        rows(held, "INSERT INTO changed VALUES (1, 1)")
+        first, *others = clients
+        first.begin()
+        rows(first, "INSERT INTO changed VALUES (1, 1)")
         change = threading.Thread(
             target=run, args=(node, "ALTER TABLE changed ADD COLUMN m INT DEFAULT 7")
         )
         change.start()
-        for number, each in enumerate(others):
-            rows(each, f"INSERT INTO changed (id, n) VALUES ({number + 10}, 0)")
-        held.commit()
+        for number, client in enumerate(others):
+            rows(client, f"INSERT INTO changed (id, n) VALUES ({number + 10}, 0)")
+        first.commit()
         change.join(30)
-        for each in clients:
-            assert [row[0] for row in rows(each, "SELECT m FROM changed")] == [7] * FRONTS
+        for client in clients:
+            assert [row[0] for row in rows(client, "SELECT m FROM changed")] == [7] * FRONTS
 
 
 def test_a_front_that_is_killed_loses_its_own_sessions_only(node: NodeProcess) -> None:
     back = node.back_pid()
     zero = parent_of(back)
-    other = next(each["pid"] for each in fronts_of(node) if each["pid"] != zero)
+    other = next(front["pid"] for front in fronts_of(node) if front["pid"] != zero)
     kill_one(node, other)
     assert node.back_pid() == back
     kill_one(node, zero)
@@ -181,14 +181,15 @@ def parent_of(pid: int) -> int:
 
 
 def kill_one(node: NodeProcess, victim: int) -> None:
-    """Of three fronts, with a client each; until all are there again. Who comes is served."""
+    """Kill one of three fronts while each has a client. Returns when all are back. New clients are
+    served meanwhile."""
     with one_client_of_each(node) as clients:
         os.kill(victim, signal.SIGKILL)
         until(lambda: not is_alive(victim))
         lost = 0
-        for each in clients:
+        for client in clients:
             try:
-                assert rows(each, "SELECT 1") == [(1,)]
+                assert rows(client, "SELECT 1") == [(1,)]
             except pymysql.MySQLError:
                 lost += 1
         assert lost == 1
@@ -196,7 +197,7 @@ def kill_one(node: NodeProcess, victim: int) -> None:
 
     def is_complete() -> bool:
         with contextlib.suppress(OSError):  # front 0 has the pages
-            pids = {each["pid"] for each in fronts_of(node)}
+            pids = {front["pid"] for front in fronts_of(node)}
             return len(pids) == FRONTS and victim not in pids
         return False
 
@@ -209,7 +210,7 @@ def test_all_end_in_order_and_none_outlives_its_keeper(tmp_path: Path) -> None:
         node = NodeProcess(store, log, options=("--fronts", "2")).wait_ready()
         try:
             children = until(
-                lambda node=node: len(found := children_of(node.process.pid)) == 2 and found
+                lambda node=node: len(pids := children_of(node.process.pid)) == 2 and pids
             )
             node.process.send_signal(by)
             assert node.process.wait(20) == code
@@ -218,7 +219,7 @@ def test_all_end_in_order_and_none_outlives_its_keeper(tmp_path: Path) -> None:
             node.kill()
 
 
-# -- who takes a client ----------------------------------------------------------------------------
+# -- distribution of clients -----------------------------------------------------------------------
 
 
 def test_a_front_leaves_a_client_to_one_that_has_fewer() -> None:
@@ -239,9 +240,9 @@ def test_a_front_leaves_a_client_to_one_that_has_fewer() -> None:
 
 
 def test_every_address_of_a_host_has_the_same_port() -> None:
-    found = listen("localhost", 0)
+    listeners = listen("localhost", 0)
     try:
-        assert len({each.getsockname()[1] for each in found}) == 1
+        assert len({listener.getsockname()[1] for listener in listeners}) == 1
     finally:
-        for each in found:
-            each.close()
+        for listener in listeners:
+            listener.close()

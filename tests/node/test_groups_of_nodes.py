@@ -1,5 +1,5 @@
-"""Two nodes: a group is completed while its owner is killed; who is in a change's way on another
-node is ended."""
+"""Two nodes: a group of changes is completed while its owner is killed; blocking sessions on the
+other node are ended."""
 
 import os
 import signal
@@ -33,7 +33,7 @@ def owner(node):
 
 
 def columns(cursor):
-    """What clients see of both tables, in one snapshot."""
+    """The columns of both tables as clients see them, in one snapshot."""
     cursor.execute(PUBLIC)
     return frozenset(cursor.fetchall())
 
@@ -49,8 +49,8 @@ def test_an_owner_that_is_killed_leaves_all_of_a_group_or_nothing(tmp_path: Path
             run(first, f"INSERT INTO d.{table} (id, a) VALUES {numbers}")
         for turn, looks in enumerate((0, 2, 8, 30)):
             owning = until(lambda: owner(first))
-            leaving = next(each for each in nodes if owning.endswith(f":{each.port}"))
-            staying = next(each for each in nodes if each is not leaving)
+            leaving = next(node for node in nodes if owning.endswith(f":{node.port}"))
+            staying = next(node for node in nodes if node is not leaving)
             run(
                 staying,
                 f"ADMIN CREATE DDL GROUP g{turn}",
@@ -63,18 +63,18 @@ def test_an_owner_that_is_killed_leaves_all_of_a_group_or_nothing(tmp_path: Path
                 before = columns(cursor)
                 pid = leaving.back_pid()
                 run(staying, f"ADMIN COMPLETE DDL GROUP g{turn}")
-                seen = [before]
+                observed = [before]
                 deadline = time.monotonic() + 60
                 for look in count():
                     if look == looks:
                         os.kill(pid, signal.SIGKILL)
                     now = columns(cursor)
-                    if now != seen[-1]:
-                        seen.append(now)
-                    if look > looks and (len(seen) > 1 or time.monotonic() > deadline):
+                    if now != observed[-1]:
+                        observed.append(now)
+                    if look > looks and (len(observed) > 1 or time.monotonic() > deadline):
                         break
             added = {("t", f"c{turn}"), ("u", f"b{turn + 1}")}
-            assert len(seen) == 2 and seen[1] - before == added, (turn, seen)
+            assert len(observed) == 2 and observed[1] - before == added, (turn, observed)
             until(lambda node=staying: run(node, RUNNING) == [(0,)])
             assert run(staying, "SELECT * FROM information_schema.exuvia_ddl_groups") == []
             assert run(staying, "ADMIN CHECK TABLE d.t, d.u") == []
@@ -82,7 +82,8 @@ def test_an_owner_that_is_killed_leaves_all_of_a_group_or_nothing(tmp_path: Path
 
 @pytest.mark.long
 def test_a_change_that_joined_outlives_an_owner_that_is_killed(tmp_path: Path) -> None:
-    """It joins while the first one fills, is held, or stands anywhere before."""
+    """The change joins while the group's first change backfills, is held, or is in any earlier
+    state."""
     with running_nodes(tmp_path, 2) as nodes:
         first = nodes[0]
         numbers = ", ".join(f"({n}, {n}, {n})" for n in range(2000))
@@ -90,8 +91,8 @@ def test_a_change_that_joined_outlives_an_owner_that_is_killed(tmp_path: Path) -
         run(first, f"INSERT INTO d.t VALUES {numbers}")
         for turn, looks in enumerate((0, 3, None)):
             owning = until(lambda: owner(first))
-            leaving = next(each for each in nodes if owning.endswith(f":{each.port}"))
-            staying = next(each for each in nodes if each is not leaving)
+            leaving = next(node for node in nodes if owning.endswith(f":{node.port}"))
+            staying = next(node for node in nodes if node is not leaving)
             with staying.connect("d", autocommit=True) as connection, connection.cursor() as asking:
 
                 def job_of(text: str, cursor: pymysql.cursors.Cursor = asking) -> int:
@@ -122,7 +123,7 @@ def test_a_change_that_joined_outlives_an_owner_that_is_killed(tmp_path: Path) -
             assert run(staying, "ADMIN CHECK TABLE d.t") == []
 
 
-def test_who_is_in_the_way_on_another_node_is_ended_and_named(tmp_path: Path) -> None:
+def test_a_blocking_session_on_another_node_is_ended_and_named(tmp_path: Path) -> None:
     with running_nodes(tmp_path, 2) as (first, second):
         run(first, "CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY, a INT)")
         run(first, "INSERT INTO d.t VALUES (1, 1), (2, 2)")

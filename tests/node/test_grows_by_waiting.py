@@ -1,5 +1,7 @@
-"""Nodes on a PostgreSQL server that is 20 ms away: what waits for it grows with nodes and workers,
-and how long a step takes where nothing waits, and beside writers that never pause.
+"""Nodes on a PostgreSQL server that is 20 ms away: throughput that depends on waiting grows with
+nodes and workers.
+
+Also the duration of a step without load, and under continuous writes.
 
 Prints its figures: run it with -s."""
 
@@ -25,11 +27,11 @@ pytestmark = [pytest.mark.long, pytest.mark.alone]
 
 @contextlib.contextmanager
 def nodes_on(url: str, folder: Path, number: int) -> Iterator[list[NodeProcess]]:
-    """So many nodes of one cluster, and an owner among them."""
+    """`number` nodes of one cluster, with an elected owner."""
     started = [NodeProcess(url, folder / f"log{n}", LEASE_S) for n in range(number)]
     try:
-        for each in started:
-            each.wait_ready()
+        for node in started:
+            node.wait_ready()
         until(lambda: run(started[0], "ADMIN SHOW DDL")[0][2])
         yield started
     finally:
@@ -37,7 +39,7 @@ def nodes_on(url: str, folder: Path, number: int) -> Iterator[list[NodeProcess]]
 
 
 def run(node: NodeProcess, *statements: str) -> list[tuple[Any, ...]]:
-    """The last statement's rows."""
+    """The rows of the last statement."""
     with node.connect(autocommit=True, read_timeout=120) as connection:
         cursor = connection.cursor()
         for statement in statements:
@@ -46,15 +48,15 @@ def run(node: NodeProcess, *statements: str) -> list[tuple[Any, ...]]:
 
 
 class Writers:
-    """Clients that insert rows of their own into d.t without pause, `each` on every node."""
+    """Clients that insert rows into d.t without pause, `each` of them on every node."""
 
-    def __init__(self, nodes: Sequence[NodeProcess], each: int) -> None:
+    def __init__(self, nodes: Sequence[NodeProcess], per_node: int) -> None:
         self._stop = threading.Event()
-        self._counts = [0] * (each * len(nodes))
+        self._counts = [0] * (per_node * len(nodes))
         first = time.time_ns() // 1_000_000 << 20
         self._threads = [
-            threading.Thread(target=self._write, args=(nodes[n // each], n, first + (n << 32)))
-            for n in range(each * len(nodes))
+            threading.Thread(target=self._write, args=(nodes[n // per_node], n, first + (n << 32)))
+            for n in range(per_node * len(nodes))
         ]
 
     def __enter__(self) -> "Writers":
@@ -75,7 +77,7 @@ class Writers:
                 self._counts[number] += 1
 
     def rate(self, seconds: float) -> float:
-        """Commits a second, of all."""
+        """Commits a second of all clients."""
         before, began = sum(self._counts), time.monotonic()
         self._stop.wait(seconds)
         return (sum(self._counts) - before) / (time.monotonic() - began)
@@ -128,7 +130,7 @@ def test_a_fill_grows_with_workers(tmp_path: Path) -> None:
     assert took_s[1] >= 1.5 * took_s[2]  # 1.6 in a quiet run
 
 
-def test_a_step_of_three_idle_nodes_and_beside_eight_writers(tmp_path: Path) -> None:
+def test_a_step_of_three_nodes_idle_and_under_eight_writers(tmp_path: Path) -> None:
     with own_server() as server, nodes_on(server.new_url(), tmp_path, 3) as nodes:
         run(nodes[0], "CREATE DATABASE d", "CREATE TABLE d.t (a BIGINT PRIMARY KEY)")
 

@@ -1,6 +1,7 @@
-"""A PostgreSQL server and two nodes on three hosts whose links are cut, deaf or slow, and whose
-clocks differ: nothing acknowledged is lost, every job ends, nobody serves whose lease is
-over, and each situation is shown. Prints how long things took: run it with -s."""
+"""A PostgreSQL server and two nodes on three hosts, with bad links and different clocks.
+
+Links are cut, lossy in one direction or slow. No acknowledged write is lost, every job ends, no
+node serves without a lease, and each situation is reported. Prints durations: run it with -s."""
 
 import contextlib
 import os
@@ -26,7 +27,7 @@ pytestmark = [pytest.mark.long, pytest.mark.hosts]
 
 
 def run(node: HostNode, *statements: str) -> list[tuple[Any, ...]]:
-    """The last statement's rows."""
+    """The rows of the last statement."""
     with node.connect(autocommit=True, read_timeout=240) as connection:
         cursor = connection.cursor()
         for statement in statements:
@@ -35,8 +36,9 @@ def run(node: HostNode, *statements: str) -> list[tuple[Any, ...]]:
 
 
 class Accounts:
-    """Two clients on each node that move amounts between rows without pause: the sum stays, and
-    what was acknowledged is there."""
+    """Two clients on each node that move amounts between rows without pause.
+
+    The sum stays the same, and acknowledged moves are not lost."""
 
     def __init__(self, nodes: list[HostNode]) -> None:
         self.acknowledged: list[int] = []
@@ -84,19 +86,19 @@ class Situation:
         self.hosts, self.server, self.nodes = hosts, server, nodes
         address = until(lambda: run(nodes[0], "ADMIN SHOW DDL NODES WHERE roles LIKE '%ddl%'"))
         pid = address[0][4]
-        self.owner = next(each for each in nodes if each.back_pid() == pid)
-        self.other = next(each for each in nodes if each is not self.owner)
+        self.owner = next(node for node in nodes if node.back_pid() == pid)
+        self.other = next(node for node in nodes if node is not self.owner)
 
     def changing(self, statement: str, rows: int = 1) -> Future[list[tuple[Any, ...]]]:
-        """By a client of the node that is not the owner's; under way when it returns, with at least
-        so many rows done."""
-        asked = ThreadPoolExecutor(1).submit(run, self.other, statement)
+        """Start a change by a client of the node that is not the owner's. Returns once `rows` rows
+        are done."""
+        future = ThreadPoolExecutor(1).submit(run, self.other, statement)
         until(lambda: (job := run(self.other, "ADMIN SHOW DDL JOBS 1")[0]) and job[7] >= rows)
-        return asked
+        return future
 
 
 def fill(hosts: Hosts, server: HostServer, folder: Path) -> None:
-    """By a node beside the server, which goes before the others come."""
+    """Fill the table by a node on the server's host, which stops before the others start."""
     url = f"postgresql://postgres@127.0.0.1:{server.port}/postgres?schema=far"
     node = HostNode(hosts, "db", url, folder / "log-db", LEASE_S)
     try:
@@ -114,8 +116,8 @@ def fill(hosts: Hosts, server: HostServer, folder: Path) -> None:
 
 @contextlib.contextmanager
 def three_hosts(folder: Path, late: str = "", far: bool = False) -> Iterator[Situation]:
-    """`late`: whose clock is an hour ahead; `far`: both nodes are FAR_S from the server, there and
-    back, and LOSS of the packets is lost."""
+    """`late`: the host whose clock is an hour ahead. `far`: both nodes are FAR_S from the server,
+    and LOSS of the packets is lost."""
     with Hosts("db", "a", "b") as hosts:
         server = HostServer(hosts, "db")
         nodes: list[HostNode] = []
@@ -146,7 +148,7 @@ def three_hosts(folder: Path, late: str = "", far: bool = False) -> Iterator[Sit
 
 
 def all_is_there(node: HostNode, accounts: Accounts) -> None:
-    """What was acknowledged, and no half of a transaction; indexes are their tables."""
+    """All acknowledged transactions are there, and none in part; indexes match their tables."""
     there = {row[0] for row in run(node, "SELECT id FROM d.t WHERE id >= 1000000")}
     assert set(accounts.acknowledged) <= there
     assert run(node, "SELECT SUM(v) FROM d.a") == [(0,)]
@@ -155,29 +157,29 @@ def all_is_there(node: HostNode, accounts: Accounts) -> None:
 
 
 def refuses(node: HostNode) -> str:
-    """What a client is told by a node that has no lease, once that is over."""
+    """The error that a client gets from a node whose lease is over."""
 
-    def told() -> tuple[int, str]:
+    def error_of() -> tuple[int, str]:
         with pytest.raises(pymysql.Error) as caught:
             run(node, "SELECT * FROM d.a")
         code, text = caught.value.args
         assert code in (8022, 8027), text  # the store does not answer; nor does it any more
         return code, text
 
-    return until(lambda: (found := told())[0] == 8027 and found[1], 3 * LEASE_S)
+    return until(lambda: (error := error_of())[0] == 8027 and error[1], 3 * LEASE_S)
 
 
 FILL, REWRITE = "ALTER TABLE d.t ADD INDEX ib (b)", "ALTER TABLE d.t MODIFY b VARCHAR(20)"
 
 
 def owner_pid(node: HostNode) -> int:
-    """Of the back that owns schema changes, 0 while none does."""
-    found = run(node, "ADMIN SHOW DDL NODES WHERE roles LIKE '%ddl%'")
-    return int(found[0][4]) if found else 0
+    """The pid of the back that owns schema changes, or 0."""
+    rows = run(node, "ADMIN SHOW DDL NODES WHERE roles LIKE '%ddl%'")
+    return int(rows[0][4]) if rows else 0
 
 
 def goes_on(accounts: Accounts, within_s: float = 30.0, more: int = 20) -> None:
-    """Transactions are acknowledged."""
+    """Transactions are acknowledged again."""
     before = len(accounts.acknowledged)
     until(lambda: len(accounts.acknowledged) > before + more, within_s)
 
@@ -187,10 +189,10 @@ def goes_on(accounts: Accounts, within_s: float = 30.0, more: int = 20) -> None:
 def test_the_owner_s_host_is_away_for_three_leases(
     tmp_path: Path, statement: str, how: str
 ) -> None:
-    """Cut off in the middle of a reorg, or with all lost that it sends to the server."""
+    """The host is cut off in the middle of a reorg, or all its packets to the server are lost."""
     with three_hosts(tmp_path) as at:
         with Accounts(at.nodes) as accounts:
-            asked, began = at.changing(statement), time.monotonic()
+            future, began = at.changing(statement), time.monotonic()
             if how == "cut":
                 at.hosts.cut(at.owner.host)
             else:
@@ -199,22 +201,22 @@ def test_the_owner_s_host_is_away_for_three_leases(
             until(lambda: owner_pid(at.other) == back, 4 * LEASE_S)
             succeeded_s = time.monotonic() - began
             until(lambda: at.owner.get("/readyz")[0] == 503, 4 * LEASE_S)
-            told = refuses(at.owner)
+            message = refuses(at.owner)
             goes_on(accounts)
             threading.Event().wait(max(0.0, began + 3 * LEASE_S - time.monotonic()))
             at.hosts.mend(at.owner.host)
             until(lambda: at.owner.get("/readyz")[0] == 200, 6 * LEASE_S)
-            asked.result(180)
+            future.result(180)
             goes_on(accounts)
         all_is_there(at.other, accounts)
         all_is_there(at.owner, accounts)
-    print(f"\n{how}: the other owned after {succeeded_s:.1f} s; a client was told: {told}")
+    print(f"\n{how}: the other owned after {succeeded_s:.1f} s; a client got: {message}")
 
 
 def test_the_server_s_host_is_away_from_everybody(tmp_path: Path) -> None:
     with three_hosts(tmp_path) as at:
         with Accounts(at.nodes) as accounts:
-            asked, began = at.changing(FILL), time.monotonic()
+            future, began = at.changing(FILL), time.monotonic()
             at.hosts.cut("db")
             for node in at.nodes:
                 until(lambda node=node: node.get("/readyz")[0] == 503, 4 * LEASE_S)  # type: ignore[misc]
@@ -226,7 +228,7 @@ def test_the_server_s_host_is_away_from_everybody(tmp_path: Path) -> None:
                 until(lambda node=node: node.get("/readyz")[0] == 200, 6 * LEASE_S)  # type: ignore[misc]
             served_s = time.monotonic() - mended
             with contextlib.suppress(pymysql.Error):  # its session was without a store: 8022
-                asked.result(180)
+                future.result(180)
             goes_on(accounts)
             until(lambda: not run(at.other, "ADMIN SHOW DDL JOBS 0"), 60)
             assert run(at.other, "ADMIN SHOW DDL JOBS 1")[0][11] == "synced"
@@ -235,7 +237,7 @@ def test_the_server_s_host_is_away_from_everybody(tmp_path: Path) -> None:
 
 
 def test_clocks_are_an_hour_apart(tmp_path: Path) -> None:
-    """Of the wall: law 3 rests on the monotonic one."""
+    """Wall clocks differ: law 3 depends on the monotonic clock."""
     with three_hosts(tmp_path, late="b") as at:
         started = {row[0] for row in run(at.other, "SELECT UNIX_TIMESTAMP()")}
         elsewhere = {row[0] for row in run(at.owner, "SELECT UNIX_TIMESTAMP()")}
@@ -250,7 +252,7 @@ def test_clocks_are_an_hour_apart(tmp_path: Path) -> None:
 
 
 def test_the_server_is_200_ms_away_and_packets_are_lost(tmp_path: Path) -> None:
-    """Each step of a change asks some ten things one after another: slow, and it ends."""
+    """Each step of a change makes about ten round trips: it is slow, but it ends."""
     with three_hosts(tmp_path, far=True) as at:
         run(at.other, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 0")
         run(at.other, "SET GLOBAL tidb_ddl_reorg_batch_size = 10240")  # as for any link so slow

@@ -1,5 +1,7 @@
-"""AUTO_ID_CACHE 1 on two nodes with two fronts each: one of them is killed while clients insert,
-and comes back; ids ascend all the while, and those that were acknowledged stand."""
+"""AUTO_ID_CACHE 1 on two nodes with two fronts each.
+
+One node is killed while clients insert, and comes back. Ids always ascend, and acknowledged rows
+are kept."""
 
 import threading
 from pathlib import Path
@@ -34,11 +36,11 @@ def test_ids_ascend_over_nodes_fronts_and_kills(tmp_path: Path) -> None:
                 "CREATE TABLE d.t (id BIGINT AUTO_INCREMENT PRIMARY KEY, v INT) AUTO_ID_CACHE 1",
             )
         # one after another, over both nodes, each connection on whatever front it comes to
-        found = []
+        ids = []
         for n in range(12):
             with nodes[n % 2].connect(autocommit=True) as client:
-                found.append(insert(client))
-        assert found == list(range(1, 13))
+                ids.append(insert(client))
+        assert ids == list(range(1, 13))
         acknowledged: list[int] = []
         stopped = threading.Event()
 
@@ -73,7 +75,7 @@ def test_ids_ascend_over_nodes_fronts_and_kills(tmp_path: Path) -> None:
         with again.connect(autocommit=True) as later, nodes[0].connect(autocommit=True) as client:
             stands = [row[0] for row in run(client, "SELECT id FROM d.t ORDER BY id")]
             assert set(acknowledged) <= set(stands)
-            # what the killed clients took is all that may be missing
+            # only ids of the killed clients may be missing
             assert stands[-1] - len(stands) <= 2
             turns = [insert(later), insert(client), insert(later)]
             assert turns[1:] == [turns[0] + 1, turns[0] + 2]

@@ -1,4 +1,4 @@
-"""`exuvia export` and `exuvia import` on a real node: what comes back is what was there."""
+"""`exuvia export` and `exuvia import` on a real node: imported data equals exported data."""
 
 import signal
 import subprocess
@@ -36,19 +36,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def node(folder: Path) -> Iterator[NodeProcess]:
-    with running_nodes(folder, options=("--secure-file-priv", str(folder))) as [found]:
-        yield found
+    with running_nodes(folder, options=("--secure-file-priv", str(folder))) as [started]:
+        yield started
 
 
-def asked(node: NodeProcess, *statements: str) -> list[tuple[Any, ...]]:
-    """What the last one answers."""
+def rows_of(node: NodeProcess, *statements: str) -> list[tuple[Any, ...]]:
+    """The rows of the last statement."""
     with node.connect(autocommit=True) as client, client.cursor() as cursor:
         for text in statements:
             cursor.execute(text)
         return list(cursor.fetchall())
 
 
-# A shell starts what it does not wait for, and so perhaps this run, without SIGINT
+# A shell starts background processes, and so perhaps this run, with SIGINT ignored
 HEEDING = """
 import runpy, signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -56,15 +56,15 @@ runpy.run_module("exuvia.cli.main", run_name="__main__")
 """
 
 
-def begun(*words: str) -> "subprocess.Popen[str]":
+def started_command(*words: str) -> "subprocess.Popen[str]":
     command = [sys.executable, "-c", HEEDING, *words]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def command(*words: str) -> tuple[int, str]:
-    process = begun(*words)
-    said = "".join(process.communicate(timeout=100))
-    return process.returncode, said
+    process = started_command(*words)
+    output = "".join(process.communicate(timeout=100))
+    return process.returncode, output
 
 
 def imported(node: NodeProcess, *words: str) -> tuple[int, str]:
@@ -90,97 +90,99 @@ def test_what_was_exported_comes_back(node: NodeProcess, folder: Path, form: str
     nulls = NULLS if not key else "(1" + ", NULL" * 7 + ", 'v'" + ", NULL" * 13 + ")"
     names = columns.replace("(\n    ", "").split(", w INT")[0]
     listed = ", ".join(part.split()[0] for part in _split(names))
-    asked(
+    rows_of(
         node,
         "SET sql_mode = '', time_zone = '+00:00'",
         f"CREATE TABLE test.{name} {columns}",
         f"INSERT INTO test.{name} ({listed}) VALUES {nulls}, {VALUES}",
     )
     place = folder / name
-    code, said = command(
+    code, output = command(
         "export", str(place), "--table", f"test.{name}", "--format", form, "--store", node.store
     )
-    assert (code, f"4 rows of test.{name} are in {place}" in said) == (0, True), said
-    code, said = command("export", str(place), "--table", f"test.{name}", "--store", node.store)
-    assert (code, "already" in said) == (1, True)
+    assert (code, f"4 rows of test.{name} are in {place}" in output) == (0, True), output
+    code, output = command("export", str(place), "--table", f"test.{name}", "--store", node.store)
+    assert (code, "already" in output) == (1, True)
 
-    asked(node, f"CREATE TABLE test.{name}_2 {columns}")
+    rows_of(node, f"CREATE TABLE test.{name}_2 {columns}")
     (file,) = map(str, place.iterdir())
-    code, said = imported(node, "--table", f"test.{name}_2", file)
-    assert code == 0, said
-    both = [asked(node, f"SELECT * FROM test.{each} ORDER BY id") for each in (name, f"{name}_2")]
+    code, output = imported(node, "--table", f"test.{name}_2", file)
+    assert code == 0, output
+    both = [
+        rows_of(node, f"SELECT * FROM test.{table} ORDER BY id") for table in (name, f"{name}_2")
+    ]
     assert both[0] == both[1]
     assert len(both[0]) == 4
-    asked(node, f"ADMIN CHECK TABLE test.{name}_2")
+    rows_of(node, f"ADMIN CHECK TABLE test.{name}_2")
 
 
 def _split(columns: str) -> list[str]:
-    """At commas outside of parentheses."""
-    found, depth = [""], 0
+    """Split at commas outside of parentheses."""
+    columns_split, depth = [""], 0
     for sign in columns:
         depth += {"(": 1, ")": -1}.get(sign, 0)
         if sign == "," and not depth:
-            found.append("")
+            columns_split.append("")
         else:
-            found[-1] += sign
-    return found
+            columns_split[-1] += sign
+    return columns_split
 
 
 def test_many_rows_in_several_files_of_one_moment(node: NodeProcess, folder: Path) -> None:
-    asked(
+    rows_of(
         node,
         "CREATE TABLE test.many (id BIGINT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(20))",
         "INSERT INTO test.many (v) VALUES ('a'), ('b'), ('c'), ('d')",
         *["INSERT INTO test.many (v) SELECT v FROM test.many"] * 10,
         "CREATE TABLE test.many_2 LIKE test.many",
     )
-    code, said = command(
+    code, output = command(
         "export", str(folder), "--table", "test.many", "--format", "csv", "--store", node.store
     )
-    assert (code, "4,096 rows" in said) == (0, True), said
-    code, said = imported(node, "--table", "test.many_2", str(folder / "test.many.*.csv"))
-    assert (code, "4,096 rows imported" in said) == (0, True), said
+    assert (code, "4,096 rows" in output) == (0, True), output
+    code, output = imported(node, "--table", "test.many_2", str(folder / "test.many.*.csv"))
+    assert (code, "4,096 rows imported" in output) == (0, True), output
     sums = "SELECT COUNT(*), SUM(id), MAX(v) FROM test."
-    assert asked(node, sums + "many") == asked(node, sums + "many_2")
-    code, said = imported(node, "--table", "test.many_2", str(folder / "test.many.*.csv"))
-    assert (code, "8173" in said) == (1, True), said
+    assert rows_of(node, sums + "many") == rows_of(node, sums + "many_2")
+    code, output = imported(node, "--table", "test.many_2", str(folder / "test.many.*.csv"))
+    assert (code, "8173" in output) == (1, True), output
 
 
-def test_duplicates_are_told_by_the_command(node: NodeProcess, folder: Path) -> None:
+def test_duplicates_are_reported_by_the_command(node: NodeProcess, folder: Path) -> None:
     (folder / "twice.csv").write_text("1,2\n1,3\n")
-    asked(node, "CREATE TABLE test.twice (id INT PRIMARY KEY, v INT)")
-    code, said = imported(node, "--table", "test.twice", str(folder / "twice.csv"))
-    assert (code, "Duplicate entry '1' for key 'twice.PRIMARY': row 2 of" in said) == (1, True)
-    code, said = imported(node, "--table", "test.nope", str(folder / "twice.csv"))
-    assert (code, "1146" in said) == (1, True)
-    code, said = imported(node, "--table", "nope", str(folder / "twice.csv"))
+    rows_of(node, "CREATE TABLE test.twice (id INT PRIMARY KEY, v INT)")
+    code, output = imported(node, "--table", "test.twice", str(folder / "twice.csv"))
+    assert (code, "Duplicate entry '1' for key 'twice.PRIMARY': row 2 of" in output) == (1, True)
+    code, output = imported(node, "--table", "test.nope", str(folder / "twice.csv"))
+    assert (code, "1146" in output) == (1, True)
+    code, output = imported(node, "--table", "nope", str(folder / "twice.csv"))
     assert code == 2
-    code, said = imported(
+    code, output = imported(
         node, "--table", "test.twice", str(folder / "twice.csv"), "--with", "skip_rows=1"
     )
-    assert (code, "1 rows imported" in said) == (0, True), said
+    assert (code, "1 rows imported" in output) == (0, True), output
 
 
 def test_an_interrupt_detaches(node: NodeProcess, folder: Path) -> None:
     (folder / "slow.csv").write_text("1,2\n")
-    asked(node, "CREATE TABLE test.slow (id INT PRIMARY KEY, v INT)")
+    rows_of(node, "CREATE TABLE test.slow (id INT PRIMARY KEY, v INT)")
     with node.connect() as holder:
         holder.query("BEGIN")
         holder.query("INSERT INTO test.slow VALUES (7, 7)")
-        process = begun(
+        process = started_command(
             "import", "--port", str(node.port), "--table", "test.slow", str(folder / "slow.csv")
         )
         assert process.stderr is not None
         line = process.stderr.readline()
         assert line.startswith("import job "), line
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
-        assert (process.returncode, "detached: import job" in said) == (130, True), said
+        _, output = process.communicate(timeout=60)
+        assert (process.returncode, "detached: import job" in output) == (130, True), output
         holder.rollback()
 
     def status() -> Any:
-        jobs = asked(node, "SHOW IMPORT JOBS")
+        jobs = rows_of(node, "SHOW IMPORT JOBS")
         return [row[5] for row in jobs if row[2] == "`test`.`slow`"]
 
     until(lambda: status() == ["finished"])
-    assert asked(node, "SELECT * FROM test.slow") == [(1, 2)]
+    assert rows_of(node, "SELECT * FROM test.slow") == [(1, 2)]

@@ -1,7 +1,7 @@
-"""Whole nodes: the ready line, an end in time, death of one process, another node's take-over.
+"""Whole nodes: the ready line, a timely end, death of a process, take-over by another node.
 
-One node (`node`) and two (`pair`) are started for all tests that leave them serving; the tests of a
-pair run in their order, and the last one kills the first node.
+One node (`node`) and two (`pair`) are started for all tests that do not stop them. The tests of a
+pair run in order; the last one kills the first node.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from support.node_processes import (
 
 
 def run(node: NodeProcess, *statements: str, database: str | None = None) -> list[tuple]:
-    """The last statement's rows."""
+    """The rows of the last statement."""
     with node.connect(database, autocommit=True) as connection, connection.cursor() as cursor:
         for statement in statements:
             cursor.execute(statement)
@@ -39,13 +39,13 @@ def run(node: NodeProcess, *statements: str, database: str | None = None) -> lis
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
     """A node with d.t(a, b)."""
-    with running_nodes(tmp_path_factory.mktemp("one")) as [found]:
+    with running_nodes(tmp_path_factory.mktemp("one")) as [started]:
         run(
-            found,
+            started,
             "CREATE DATABASE d",
             "CREATE TABLE d.t (a INT PRIMARY KEY, b VARCHAR(10), KEY ib (b))",
         )
-        yield found
+        yield started
 
 
 SHORT_LEASE_S = 2.0
@@ -53,7 +53,7 @@ SHORT_LEASE_S = 2.0
 
 @pytest.fixture(scope="module")
 def fault(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where it appears, the acknowledger of the pair's second node hangs."""
+    """While this file exists, the acknowledger of the pair's second node hangs."""
     return tmp_path_factory.mktemp("fault") / "fault"
 
 
@@ -73,7 +73,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory, fault: Path) -> Iterator[list
         end_all(nodes)
 
 
-def test_one_line_says_ready_and_sigterm_ends_all_with_connections_open(tmp_path: Path) -> None:
+def test_one_line_reports_ready_and_sigterm_ends_all_with_connections_open(tmp_path: Path) -> None:
     node = NodeProcess(f"lmdb://{tmp_path}/store", tmp_path / "log").wait_ready()
     pattern = (
         r"exuvia ready: mysql 127\.0\.0\.1:\d+, status http://127\.0\.0\.1:\d+, store lmdb://\S+\n"
@@ -100,7 +100,7 @@ def test_health_status_and_metrics(node: NodeProcess) -> None:
     assert node.get("/readyz")[0] == 200
     until(lambda: node.status()["owner"])
     status = node.status()
-    assert {each["kind"] for each in status["members"]} == {"front", "back"}
+    assert {member["kind"] for member in status["members"]} == {"front", "back"}
     assert status["schema_version"] >= 2
     page = node.get("/metrics")[1]
     for name in ("exuvia_schema_version", "exuvia_connections", "exuvia_owner_info"):
@@ -150,7 +150,9 @@ def test_threads_of_a_front_share_memory(node: NodeProcess) -> None:
 def test_a_back_has_its_memory_as_its_system_gives_it(node: NodeProcess) -> None:
     environment = Path(f"/proc/{node.back_pid()}/environ").read_bytes().split(b"\0")
     assert b"NUMPY_MADVISE_HUGEPAGE=0" in environment
-    assert not [each for each in environment if each.startswith(b"ARROW_DEFAULT_MEMORY_POOL=")]
+    assert not [
+        setting for setting in environment if setting.startswith(b"ARROW_DEFAULT_MEMORY_POOL=")
+    ]
 
 
 def test_a_killed_back_is_started_again_and_schema_changes_go_on(node: NodeProcess) -> None:
@@ -179,9 +181,9 @@ def test_ten_nodes_at_once_fill_an_empty_store_once(tmp_path: Path) -> None:
         end_all(nodes)
 
 
-def test_a_node_that_cannot_start_says_why_and_ends(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
+def test_a_node_that_cannot_start_reports_why_and_ends(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as occupied:
+        port = str(occupied.getsockname()[1])
         node = NodeProcess(f"lmdb://{tmp_path}/s", tmp_path / "log", options=("--port", port))
         assert node.process.wait(20) == 1
         node.close()
@@ -232,17 +234,17 @@ def test_a_front_whose_acknowledger_hangs_is_waited_for_as_long_as_its_lease(
 
 
 def serves(node: NodeProcess) -> bool:
-    """Whether clients are served, on the port that they know."""
+    """Whether clients are served on the known port."""
     with contextlib.suppress(pymysql.MySQLError, OSError), node.connect() as connection:
         connection.cursor().execute("SELECT 1")
         return node.get("/readyz")[0] == 200
     return False
 
 
-def test_a_killed_front_takes_its_back_along_and_the_other_node_takes_over(
+def test_a_killed_front_ends_its_back_and_the_other_node_takes_over(
     pair: list[NodeProcess],
 ) -> None:
-    """At once, though its lease has a long time to run."""
+    """The other node takes over at once, although the lease has a long time to run."""
     first, second = pair
     backs = first.back_pid(), second.back_pid()
     run(second, "DELETE FROM d.t", "INSERT INTO d.t (a, b) VALUES (1, 2)")
@@ -252,6 +254,6 @@ def test_a_killed_front_takes_its_back_along_and_the_other_node_takes_over(
     run(second, "ALTER TABLE d.t ADD INDEX ibb (b, a)", "CREATE TABLE d.v (a INT)")
     until(lambda: len(second.status()["members"]) == 2)
     owner = second.status()["owner"]["member"]
-    assert {each["id"]: each["pid"] for each in second.status()["members"]}[owner] == backs[1]
+    assert {member["id"]: member["pid"] for member in second.status()["members"]}[owner] == backs[1]
     assert second.stop() < 5
     assert second.process.returncode == 0

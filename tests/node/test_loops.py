@@ -1,4 +1,4 @@
-"""A loop's thread: what ends it, what it retries, what wakes it."""
+"""The thread of a loop: the errors that end it, the errors that it retries, its wake-ups."""
 
 import logging
 import threading
@@ -16,7 +16,7 @@ from support.node_processes import until
 
 
 class Scripted:
-    """A loop that follows a script of errors, then asks to sleep for `pause_s`."""
+    """A loop that raises a script of errors, then returns `pause_s`."""
 
     channel = "job"
 
@@ -56,7 +56,7 @@ class Running:
         OSError(24, "too many open files"),
     ],
 )
-def test_what_may_pass_is_tried_again(error: Exception) -> None:
+def test_temporary_errors_are_retried(error: Exception) -> None:
     loop = Scripted(error, error, pause_s=0.01)
     with Running(loop) as running:
         until(lambda: loop.steps > 4)
@@ -64,11 +64,11 @@ def test_what_may_pass_is_tried_again(error: Exception) -> None:
 
 
 class FailingOnce(MemoryStore):
-    """A store of which one call fails, once."""
+    """A store in which one call fails once."""
 
     def __init__(self, call: str, error: Exception) -> None:
         super().__init__()
-        self.left = {call: error}
+        self.remaining = {call: error}
 
     def counter(self, channel: str) -> int:
         self._fail("counter")
@@ -79,7 +79,7 @@ class FailingOnce(MemoryStore):
         return super().wait(channel, after, timeout_s)
 
     def _fail(self, call: str) -> None:
-        error = self.left.pop(call, None)
+        error = self.remaining.pop(call, None)
         if error is not None:
             raise error
 
@@ -93,16 +93,18 @@ class FailingOnce(MemoryStore):
         OSError(5, "input/output error"),
     ],
 )
-def test_a_store_that_fails_once_beside_the_step_ends_no_loop(call: str, error: Exception) -> None:
+def test_a_store_call_that_fails_once_outside_the_step_ends_no_loop(
+    call: str, error: Exception
+) -> None:
     loop, store = Scripted(pause_s=0.01), FailingOnce(call, error)
     with Running(loop, store) as running:
         until(lambda: loop.steps > 2)
-        assert not store.left
+        assert not store.remaining
         assert running.broken == []
 
 
 @pytest.mark.parametrize("error", [Broken("two owners"), ZeroDivisionError("a bug")])
-def test_what_must_not_happen_ends_the_loop_loudly(error: Exception, caplog) -> None:
+def test_an_unexpected_error_ends_the_loop_with_a_log_line(error: Exception, caplog) -> None:
     caplog.set_level(logging.CRITICAL)
     loop = Scripted(error)
     with Running(loop) as running:
@@ -129,7 +131,7 @@ def test_a_notice_wakes_a_sleeping_loop_and_one_during_its_step_is_not_lost(
 
 
 @pytest.mark.parametrize("channel", ["job", ""])
-def test_a_sleeping_loop_ends_as_soon_as_it_is_told(channel: str, sleeps_on: None) -> None:
+def test_a_sleeping_loop_ends_as_soon_as_it_is_stopped(channel: str, sleeps_on: None) -> None:
     loop = Scripted(pause_s=60.0)
     loop.channel = channel
     loops = Loops(MemoryStore(), SystemClock(), list[str]().append)
@@ -140,12 +142,12 @@ def test_a_sleeping_loop_ends_as_soon_as_it_is_told(channel: str, sleeps_on: Non
 
 @pytest.fixture
 def sleeps_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A loop does not look by itself before a test has given up."""
+    """Loops do not wake up by themselves within the time limit of a test."""
     monkeypatch.setattr(node_loops, "LONGEST_S", 60.0)
 
 
 class Noticed(Scripted):
-    """A loop whose first step is when the notice comes."""
+    """A loop that is notified during its first step."""
 
     def __init__(self, notice: Callable[[], None]) -> None:
         super().__init__(pause_s=60.0)

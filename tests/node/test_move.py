@@ -1,5 +1,5 @@
-"""All of a store comes into another one while clients write: none of their commits is lost, and the
-nodes follow."""
+"""A store is moved into another one while clients write. No commit is lost, and the nodes
+follow."""
 
 import re
 import signal
@@ -27,12 +27,12 @@ from support.postgres import shared_server
 
 ACCOUNTS, MONEY, ROWS = 40, 1000, 6_000
 REST_S = 0.005
-"""Of a client between two transactions: the processor is the nodes' too."""
+"""A client's pause between two transactions: it shares the processor with the nodes."""
 OTHERS_CAME_FIRST = (1213, 1205, 1062, 8028, 9007)
 
 
 def rows(node: NodeProcess, *statements: str) -> list[tuple[Any, ...]]:
-    """The last statement's."""
+    """The rows of the last statement."""
     with node.connect(autocommit=True) as connection, connection.cursor() as cursor:
         for statement in statements:
             cursor.execute(statement)
@@ -67,8 +67,9 @@ def filled(node: NodeProcess) -> None:
 
 
 class Client(threading.Thread):
-    """Moves money, exchanges seats, numbers what it does; comes again where it is turned away.
-    `longest_s`: between two commits that were acknowledged."""
+    """Moves money, exchanges seats, numbers its actions; connects again when it is refused.
+
+    `longest_s`: the longest time between two acknowledged commits."""
 
     def __init__(self, number: int, node: NodeProcess) -> None:
         super().__init__()
@@ -120,7 +121,7 @@ class Client(threading.Thread):
         try:
             self._client.commit()
         except pymysql.OperationalError as error:
-            if error.args[0] in (2006, 2013):  # the connection broke: nobody has said
+            if error.args[0] in (2006, 2013):  # the connection broke: the outcome is unknown
                 self.unknown.append(n)
             raise
 
@@ -128,29 +129,29 @@ class Client(threading.Thread):
 @contextmanager
 def writing(*nodes: NodeProcess) -> Iterator[list[Client]]:
     clients = [Client(number, nodes[number % len(nodes)]) for number in range(3)]
-    for each in clients:
-        each.start()
+    for client in clients:
+        client.start()
     try:
         goes_on(clients)
         yield clients
     finally:
-        for each in clients:
-            each.stopping.set()
-        for each in clients:
-            each.join()
+        for client in clients:
+            client.stopping.set()
+        for client in clients:
+            client.join()
 
 
 def goes_on(clients: list[Client]) -> None:
-    marks = [len(each.acknowledged) + 20 for each in clients]
+    marks = [len(client.acknowledged) + 20 for client in clients]
     until(lambda: all(len(c.acknowledged) > m for c, m in zip(clients, marks, strict=True)))
 
 
 def check(node: NodeProcess, clients: list[Client]) -> None:
-    """Nothing acknowledged is lost, nothing else is there, and all of it fits together."""
-    for each in clients:
-        found = {n for (n,) in rows(node, f"SELECT n FROM d.done WHERE client = {each.number}")}
-        assert set(each.acknowledged) <= found, set(each.acknowledged) - found
-        assert found <= {*each.acknowledged, *each.unknown}
+    """Acknowledged commits are there, no others are, and the tables match each other."""
+    for client in clients:
+        numbers = {n for (n,) in rows(node, f"SELECT n FROM d.done WHERE client = {client.number}")}
+        assert set(client.acknowledged) <= numbers, set(client.acknowledged) - numbers
+        assert numbers <= {*client.acknowledged, *client.unknown}
     assert rows(node, "SELECT SUM(money) FROM d.account") == [(ACCOUNTS * MONEY,)]
     seats = rows(node, "SELECT seat FROM d.account ORDER BY seat")
     assert seats == [(n,) for n in range(ACCOUNTS)]
@@ -167,10 +168,10 @@ def postgres() -> str:
     return shared_server().new_url()
 
 
-def shown(node: NodeProcess) -> list[str]:
-    """Definitions, without the next id."""
+def definitions(node: NodeProcess) -> list[str]:
+    """The definitions without the next id."""
     tables = ("d.account", "d.done", "d.big", "d.rich")
-    texts = (rows(node, f"SHOW CREATE TABLE {each}")[0][1] for each in tables)
+    texts = (rows(node, f"SHOW CREATE TABLE {name}")[0][1] for name in tables)
     return [re.sub(r" AUTO_INCREMENT=\d+", "", text) for text in texts]
 
 
@@ -183,25 +184,26 @@ def test_no_commit_is_lost_and_the_nodes_follow(tmp_path: Path, postgres: str) -
         try:
             other.wait_ready()
             with writing(node, other) as clients:
-                before = shown(node)
+                before = definitions(node)
                 ended = command("move", "--from", node.store, "--to", postgres)
                 assert ended.returncode == 0, ended.stderr
                 goes_on(clients)
                 waiting = NodeProcess(postgres, tmp_path / "new.log").wait_ready()
-            print(ended.stdout, ended.stderr, *(each.longest_s for each in clients))
-            for each in (node, other, waiting):
-                check(each, clients)
-            assert shown(node) == before
+            print(ended.stdout, ended.stderr, *(client.longest_s for client in clients))
+            for serving in (node, other, waiting):
+                check(serving, clients)
+            assert definitions(node) == before
             check_the_rest(node)
             rows(waiting, "ALTER TABLE d.done ADD INDEX (n), ADD COLUMN said INT DEFAULT 3")
             assert rows(other, "SELECT said FROM d.done LIMIT 1") == [(3,)]
         finally:
             end_all([other] + ([waiting] if waiting is not None else []))
-        with pytest.raises(StoreMoved, match="postgresql"):  # who only reads is told
+        with pytest.raises(StoreMoved, match="postgresql"):  # readers get an error
             open_store(node.store)
         feed = command("changes", "d.big", "--store", node.store)
         assert feed.returncode == 1 and "the store has moved to" in feed.stderr, feed.stderr
-        again = NodeProcess(node.store, tmp_path / "again.log").wait_ready()  # it is led on
+        # a node of the source follows to the target
+        again = NodeProcess(node.store, tmp_path / "again.log").wait_ready()
         try:
             assert rows(again, "SELECT COUNT(*) FROM d.big") == [(ROWS,)]
         finally:
@@ -209,7 +211,7 @@ def test_no_commit_is_lost_and_the_nodes_follow(tmp_path: Path, postgres: str) -
 
 
 def check_the_rest(node: NodeProcess) -> None:
-    """What is not in rows of tables."""
+    """State that is not in rows of tables."""
     who = {"user": "app", "password": "secret"}
     with pymysql.connect(host="127.0.0.1", port=node.port, **who) as app, app.cursor() as cursor:
         cursor.execute("SELECT COUNT(*) > 0 FROM d.rich")
@@ -242,7 +244,7 @@ def test_back_to_one_machine_it_is_a_move_like_any_other(tmp_path: Path, postgre
 
 @pytest.mark.long
 def test_a_store_that_nobody_serves_is_left_first(tmp_path: Path, postgres: str) -> None:
-    """A node that was killed is none; one that comes meanwhile is led on."""
+    """A killed node does not serve; a node that joins in the meantime follows to the target."""
     with running_nodes(tmp_path) as (node,):
         filled(node)
         rows(node, "INSERT INTO d.done (client, n) VALUES (1, 1)")
@@ -259,7 +261,7 @@ def test_a_store_that_nobody_serves_is_left_first(tmp_path: Path, postgres: str)
         end_all([again])
 
 
-# -- what goes wrong -------------------------------------------------------------------------------
+# -- failures --------------------------------------------------------------------------------------
 
 STOPS = """
 import sys, time
@@ -274,7 +276,7 @@ app()
 
 
 def killed_in(step: str, source: str, target: str) -> None:
-    """A move that is killed by force when it comes to that step."""
+    """A move that is killed by force at the given step."""
     line = [sys.executable, "-c", STOPS, step, "move", "--from", source, "--to", target]
     with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as mover:
         assert mover.stdout is not None
@@ -287,7 +289,8 @@ def killed_in(step: str, source: str, target: str) -> None:
 def test_a_move_that_dies_before_its_switch_harms_nothing(
     tmp_path: Path, postgres: str, step: str
 ) -> None:
-    """Schemas change again once its lease is over; another move empties the target and does it."""
+    """Schemas can change again once its lease is over. Another move empties the target and
+    succeeds."""
     with running_nodes(tmp_path, lease_s=3.0) as (node,):
         filled(node)
         with writing(node) as clients:
@@ -301,17 +304,17 @@ def test_a_move_that_dies_before_its_switch_harms_nothing(
 
 
 @pytest.mark.long
-def test_one_that_dies_behind_its_switch_is_taken_back(tmp_path: Path, postgres: str) -> None:
+def test_a_move_that_dies_after_its_switch_is_undone(tmp_path: Path, postgres: str) -> None:
     with running_nodes(tmp_path, lease_s=3.0) as (node,):
         filled(node)
         with writing(node) as clients:
             killed_in("open", node.store, postgres)
             until(lambda: "the node waits" in node.log.read_text())
-            seen = [len(each.acknowledged) for each in clients]
+            counts = [len(client.acknowledged) for client in clients]
             ended = command("move", "--abort", "--from", node.store, "--to", postgres)
             assert ended.returncode == 0, ended.stderr
             goes_on(clients)
-            assert seen != [len(each.acknowledged) for each in clients]
+            assert counts != [len(client.acknowledged) for client in clients]
             late = NodeProcess(postgres, tmp_path / "late.log")
             assert late.process.wait(60) == 1
             assert "was aborted" in late.log.read_text()
@@ -323,13 +326,15 @@ def test_one_that_dies_behind_its_switch_is_taken_back(tmp_path: Path, postgres:
         check(node, clients)
 
 
-def moved(source: Store, target: Store, to: str = "memory:", told: list[str] | None = None) -> None:
-    tell = (lambda line: None) if told is None else told.append
+def moved(
+    source: Store, target: Store, to: str = "memory:", lines: list[str] | None = None
+) -> None:
+    tell = (lambda line: None) if lines is None else lines.append
     StoreMove(source, target, to, SystemClock(), 3.0, tell).run()
 
 
 @pytest.mark.long
-def test_what_fails_behind_the_switch_is_taken_back_at_once(
+def test_a_failure_after_the_switch_is_undone_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with running_nodes(tmp_path) as (node,):
@@ -355,8 +360,8 @@ def test_a_copy_that_differs_is_found_and_nothing_is_switched(
         with closing(open_store(node.store)) as source, closing(open_store("memory:")) as target:
 
             def damage(txn: Transaction) -> None:
-                found = [key for key, _ in txn.scan(Span(b"t", b"u")) if key[9:10] == b"i"]
-                txn.delete(found[len(found) // 2])
+                entries = [key for key, _ in txn.scan(Span(b"t", b"u")) if key[9:10] == b"i"]
+                txn.delete(entries[len(entries) // 2])
 
             def plant(self: StoreMove, snapshot: Snapshot) -> None:
                 target.transact(damage)
@@ -382,11 +387,11 @@ def test_a_job_that_has_begun_is_waited_for(tmp_path: Path) -> None:
         changing = threading.Thread(target=rows, args=(node, "ALTER TABLE d.big ADD INDEX (c)"))
         changing.start()
         until(lambda: rows(node, "ADMIN SHOW DDL JOBS 1")[0][7] > 0)
-        told: list[str] = []
+        lines: list[str] = []
         with closing(open_store(node.store)) as source, closing(open_store("memory:")) as target:
-            mover = threading.Thread(target=moved, args=(source, target, "memory:", told))
+            mover = threading.Thread(target=moved, args=(source, target, "memory:", lines))
             mover.start()
-            until(lambda: any("waits for job" in line for line in told))
+            until(lambda: any("waits for job" in line for line in lines))
             rows(node, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 0")
             changing.join()
             mover.join()
@@ -397,8 +402,8 @@ def test_a_job_that_has_begun_is_waited_for(tmp_path: Path) -> None:
 def test_refusals(tmp_path: Path) -> None:
     with running_nodes(tmp_path) as (node,):
         here, full = node.store, f"lmdb://{tmp_path}/full"
-        with closing(open_store(full)) as taken:
-            taken.transact(lambda txn: txn.put(b"t", b"something"))
+        with closing(open_store(full)) as occupied:
+            occupied.transact(lambda txn: txn.put(b"t", b"something"))
         ended = command("move", "--from", here, "--to", full)
         assert ended.returncode == 1 and "the target is not empty" in ended.stderr
         ended = command("move", "--from", f"lmdb://{tmp_path}/none", "--to", f"lmdb://{tmp_path}/n")
@@ -408,10 +413,10 @@ def test_refusals(tmp_path: Path) -> None:
         ended = command("move", "--from", here, "--to", secret)
         assert ended.returncode == 2 and "hush" not in ended.stderr
         with closing(open_store(here)) as source, closing(open_store("memory:")) as target:
-            held = target.hold("move")
+            mark = target.hold("move")
             with pytest.raises(Unavailable, match="another move"):
                 moved(source, target)
-            held.release()
+            mark.release()
             target.transact(lambda txn: txn.put(keys.FORMAT, keys.number(4)))
             with pytest.raises(Refused, match="move the other way"):
                 give_up(source, target)

@@ -1,5 +1,5 @@
-"""What an operator sees of the members of a cluster, and how one leaves it: the role handed over,
-what is under way finished."""
+"""Members of a cluster as an operator sees them, and a node that leaves: it hands its role over and
+finishes transactions."""
 
 import contextlib
 import signal
@@ -20,7 +20,7 @@ OPTIONS = ("--drain-s", "20")
 
 @contextlib.contextmanager
 def nodes_on(url: str, folder: Path, number: int) -> Iterator[list[NodeProcess]]:
-    """So many nodes of one cluster."""
+    """`number` nodes of one cluster."""
     started: list[NodeProcess] = []
     try:
         for n in range(number):
@@ -31,7 +31,7 @@ def nodes_on(url: str, folder: Path, number: int) -> Iterator[list[NodeProcess]]
 
 
 def run(node: NodeProcess, *statements: str) -> list[tuple[Any, ...]]:
-    """The last statement's rows."""
+    """The rows of the last statement."""
     with node.connect(autocommit=True) as connection, connection.cursor() as cursor:
         for statement in statements:
             cursor.execute(statement)
@@ -39,7 +39,7 @@ def run(node: NodeProcess, *statements: str) -> list[tuple[Any, ...]]:
 
 
 def members(node: NodeProcess) -> list[dict[str, Any]]:
-    """ADMIN SHOW DDL NODES."""
+    """The rows of ADMIN SHOW DDL NODES."""
     with (
         node.connect(autocommit=True) as connection,
         connection.cursor(pymysql.cursors.DictCursor) as cursor,
@@ -49,7 +49,7 @@ def members(node: NodeProcess) -> list[dict[str, Any]]:
 
 
 def owner(node: NodeProcess) -> str:
-    """The address of who owns schema changes, "" while nobody does."""
+    """The address of the owner of schema changes, or ""."""
     return str(run(node, "ADMIN SHOW DDL")[0][2])
 
 
@@ -72,31 +72,31 @@ def test_nodes_are_shown_and_the_owner_resigns(tmp_path: Path) -> None:
 
 def shows_all_and_hands_over(nodes: list[NodeProcess]) -> None:
     first, second = nodes
-    ports = {each.port: each for each in nodes}
+    ports = {node.port: node for node in nodes}
     until(lambda: len(members(first)) == 4)
     run(second, "CREATE DATABASE d", "CREATE TABLE d.t (a INT PRIMARY KEY)")
-    found = until(lambda: (now := members(first)) and all(row["LAG"] == 0 for row in now) and now)
-    assert sorted(row["KIND"] for row in found) == ["back", "back", "front", "front"]
-    assert {row["STATE"] for row in found} == {"serves"}
-    assert all(0 < row["LEASE_LEFT_MS"] <= LEASE_S * 1000 for row in found)
-    [release] = {row["VERSION"] for row in found}
+    rows = until(lambda: (now := members(first)) and all(row["LAG"] == 0 for row in now) and now)
+    assert sorted(row["KIND"] for row in rows) == ["back", "back", "front", "front"]
+    assert {row["STATE"] for row in rows} == {"serves"}
+    assert all(0 < row["LEASE_LEFT_MS"] <= LEASE_S * 1000 for row in rows)
+    [release] = {row["VERSION"] for row in rows}
     assert run(first, "SELECT DISTINCT version FROM information_schema.tidb_servers_info") == [
         (release,)
     ]
     statuses = run(first, "SELECT port, status_port FROM information_schema.tidb_servers_info")
-    assert dict(statuses) == {each.port: each.status_port for each in nodes}
-    [owning] = [row for row in found if "ddl" in row["ROLES"]]
+    assert dict(statuses) == {node.port: node.status_port for node in nodes}
+    [owning] = [row for row in rows if "ddl" in row["ROLES"]]
 
-    asked = time.monotonic()
+    began = time.monotonic()
     [(former, _, now)] = run(second, "ADMIN RESIGN DDL OWNER")
-    assert time.monotonic() - asked < 1
+    assert time.monotonic() - began < 1
     assert former == owning["ADDRESS"] != now
     run(first, "ALTER TABLE d.t ADD COLUMN b INT")
     assert owner(first) == now
     [(former_again, _, _)] = run(first, "ADMIN RESIGN DDL OWNER")
     assert former_again == now
 
-    silent = next(each for each in nodes if each is not first)
+    silent = next(node for node in nodes if node is not first)
     silent.send(signal.SIGSTOP)
     try:
         [row] = [
@@ -110,8 +110,9 @@ def shows_all_and_hands_over(nodes: list[NodeProcess]) -> None:
 
 
 @pytest.mark.long
-def test_who_stops_hands_over_at_once_and_lets_transactions_end(tmp_path: Path) -> None:
-    """The owner's node stops in the middle of a fill, with a transaction and an idle client."""
+def test_a_node_that_stops_hands_over_at_once_and_finishes_transactions(tmp_path: Path) -> None:
+    """The owner's node stops in the middle of a backfill, with an open transaction and an idle
+    client."""
     with nodes_on(f"lmdb://{tmp_path}/store", tmp_path, 2) as nodes:
         first = nodes[0]
         run(first, "CREATE DATABASE d", "CREATE TABLE d.t (a INT PRIMARY KEY, b INT)")
@@ -119,8 +120,8 @@ def test_who_stops_hands_over_at_once_and_lets_transactions_end(tmp_path: Path) 
         run(first, f"INSERT INTO d.t VALUES {numbers}", "CREATE TABLE d.u (a INT PRIMARY KEY)")
         run(first, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 40000")
         owning = until(lambda: owner(first))
-        leaving = next(each for each in nodes if owning.endswith(f":{each.port}"))
-        staying = next(each for each in nodes if each is not leaving)
+        leaving = next(node for node in nodes if owning.endswith(f":{node.port}"))
+        staying = next(node for node in nodes if node is not leaving)
         changing = ThreadPoolExecutor(1).submit(run, staying, "ALTER TABLE d.t ADD INDEX ib (b)")
         until(lambda: (job := run(staying, "ADMIN SHOW DDL JOBS 1")[0]) and job[7] > 0)
 
@@ -133,15 +134,15 @@ def test_who_stops_hands_over_at_once_and_lets_transactions_end(tmp_path: Path) 
             until(lambda: owner(staying) not in ("", owning))
             assert time.monotonic() - stopped < 1
             assert leaving.get("/readyz")[0] == 503
-            with pytest.raises(pymysql.Error) as gone:
+            with pytest.raises(pymysql.Error) as closed:
                 idle.query("SELECT 1")
-            assert gone.value.args[0] in (1053, 2006, 2013)
+            assert closed.value.args[0] in (1053, 2006, 2013)
             with pytest.raises(pymysql.Error) as refused:
                 leaving.connect()
             assert refused.value.args[0] == 2003
             cursor.execute("INSERT INTO d.u VALUES (2)")
-            shown = {"serves", "drains"}  # its back may be ending while it is asked
-            until(lambda: {row["STATE"] for row in members(staying)} == shown)
+            states = {"serves", "drains"}  # its back may be ending while it is asked
+            until(lambda: {row["STATE"] for row in members(staying)} == states)
             writing.commit()
         end_of(leaving)
         assert run(staying, "SELECT a FROM d.u ORDER BY a") == [(1,), (2,)]
@@ -149,8 +150,8 @@ def test_who_stops_hands_over_at_once_and_lets_transactions_end(tmp_path: Path) 
         assert run(staying, "ADMIN CHECK TABLE d.t") == []
 
 
-def test_who_does_not_end_its_transaction_is_cut_off_in_time(tmp_path: Path) -> None:
-    """And the schema change that a client waits for goes on without its node."""
+def test_a_client_that_does_not_end_its_transaction_is_disconnected_in_time(tmp_path: Path) -> None:
+    """A schema change that a client waits for continues without its node."""
     node = NodeProcess(
         f"lmdb://{tmp_path}/store", tmp_path / "log", LEASE_S, ("--drain-s", "0.5")
     ).wait_ready()

@@ -1,4 +1,4 @@
-"""Whole nodes on a PostgreSQL server: two as one cluster, and the server lost under them."""
+"""Whole nodes on a PostgreSQL server: two nodes as one cluster, and loss of the server."""
 
 import contextlib
 import threading
@@ -19,11 +19,11 @@ RETRYABLE = (1205, 1213, 2013, 8022, 8027, 8028)
 
 @contextlib.contextmanager
 def nodes_on(url: str, folder: Path, number: int) -> Iterator[list[NodeProcess]]:
-    """So many nodes of one cluster."""
+    """`number` nodes of one cluster."""
     started = [NodeProcess(url, folder / f"node{n}.log", LEASE_S) for n in range(number)]
     try:
-        for each in started:
-            each.wait_ready()
+        for node in started:
+            node.wait_ready()
         yield started
     finally:
         end_all(started)
@@ -32,7 +32,7 @@ def nodes_on(url: str, folder: Path, number: int) -> Iterator[list[NodeProcess]]
 def run(
     node: NodeProcess, *statements: str, database: str | None = "shop"
 ) -> list[tuple[Any, ...]]:
-    """The last statement's rows."""
+    """The rows of the last statement."""
     with node.connect(database, autocommit=True) as connection, connection.cursor() as cursor:
         for statement in statements:
             cursor.execute(statement)
@@ -40,7 +40,7 @@ def run(
 
 
 class Writers:
-    """Clients that insert and update with short rests, and know what was acknowledged."""
+    """Clients that insert and update with short pauses, and record what was acknowledged."""
 
     def __init__(self, nodes: list[NodeProcess], begin: int = 1) -> None:
         self._nodes = nodes
@@ -83,7 +83,7 @@ class Writers:
                 self._stop.wait(0.05)
 
     def more(self, number: int) -> None:
-        """Wait until so many more rows are acknowledged."""
+        """Wait until `number` more rows are acknowledged."""
         before = len(self.acknowledged)
         until(lambda: len(self.acknowledged) >= before + number, about=lambda: self.errors[-3:])
 
@@ -127,7 +127,8 @@ def test_locks_are_known_to_all_nodes_and_go_with_theirs(tmp_path: Path) -> None
 
 
 def test_two_nodes_on_a_server_are_one_cluster(tmp_path: Path) -> None:
-    """Changes by each while clients write by both; one node is killed in the middle of a fill."""
+    """Both nodes change the schema while clients write on both. One node is killed during a
+    backfill."""
     with nodes_on(shared_server().new_url(), tmp_path, 2) as [first, second]:
         run(first, "CREATE DATABASE shop", database=None)
         run(first, "CREATE TABLE t (id BIGINT PRIMARY KEY, a BIGINT, b VARCHAR(20) DEFAULT 'x')")
@@ -152,14 +153,16 @@ def test_two_nodes_on_a_server_are_one_cluster(tmp_path: Path) -> None:
 
 
 def rows(at: int, number: int) -> str:
-    """So many rows of t, as text."""
+    """`number` rows of t, as text."""
     return ", ".join(f"({n}, {n % 977})" for n in range(at, at + number))
 
 
 @pytest.mark.long
 def test_the_server_fails_over_under_a_fill_and_writers(tmp_path: Path) -> None:
-    """kill -9 of the primary, its synchronous standby promoted: no acknowledged row is lost, the
-    job ends, and the old primary, back at its old address, serves nobody."""
+    """kill -9 of the primary; its synchronous standby is promoted.
+
+    No acknowledged row is lost, and the job ends. The old primary serves nobody when it returns at
+    its old address."""
     standby = PostgresServer()
     with own_server("synchronous_standby_names=second") as primary:
         try:
@@ -208,7 +211,7 @@ def _fail_over(
 
 @pytest.mark.long
 def test_a_burst_of_2000_transactions_is_refused_clearly_and_harms_no_node(tmp_path: Path) -> None:
-    """The server has its default of 100 connections."""
+    """The server has its default limit of 100 connections."""
     with (
         own_server("max_connections=100") as server,
         nodes_on(server.new_url(), tmp_path, 2) as nodes,
@@ -216,9 +219,12 @@ def test_a_burst_of_2000_transactions_is_refused_clearly_and_harms_no_node(tmp_p
         run(nodes[0], "CREATE DATABASE shop", database=None)
         run(nodes[0], "CREATE TABLE t (id INT PRIMARY KEY, a INT)", "INSERT INTO t VALUES (1, 1)")
         with contextlib.ExitStack() as burst:
-            told = [begun(burst.enter_context(nodes[n % 2].connect("shop"))) for n in range(2000)]
-            assert set(told) == {0, 1637}
-            assert 10 <= told.count(0) < 60
+            codes = [
+                code_of_begin(burst.enter_context(nodes[n % 2].connect("shop")))
+                for n in range(2000)
+            ]
+            assert set(codes) == {0, 1637}
+            assert 10 <= codes.count(0) < 60
             for number, node in enumerate(nodes):
                 run(node, f"ALTER TABLE t ADD COLUMN meanwhile{number} INT")
         for number, node in enumerate(nodes):
@@ -229,8 +235,8 @@ def test_a_burst_of_2000_transactions_is_refused_clearly_and_harms_no_node(tmp_p
         assert "broken" not in node.log.read_text()
 
 
-def begun(connection: Any) -> int:
-    """BEGIN and a read; its error's code, or 0."""
+def code_of_begin(connection: Any) -> int:
+    """Run BEGIN and a read. Returns the error code, or 0."""
     connection.query("BEGIN")
     try:
         connection.query("SELECT a FROM t WHERE id = 1")
@@ -240,6 +246,6 @@ def begun(connection: Any) -> int:
 
 
 def begins(node: NodeProcess) -> bool:
-    """Whether there is room again; the server may still be ending the burst."""
+    """Whether there is room again. The server may still be closing connections of the burst."""
     with node.connect("shop") as connection:
-        return begun(connection) == 0
+        return code_of_begin(connection) == 0

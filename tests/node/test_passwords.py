@@ -1,5 +1,6 @@
-"""A store's password stands in libpq's password file on each host, and nowhere that anybody looks:
-not in what a node says, keeps, or gives to the processes that it starts."""
+"""A store's password is read from libpq's password file on each host and is visible nowhere else.
+
+It is not in a node's output or tables, and not passed to the processes that it starts."""
 
 import os
 import subprocess
@@ -13,7 +14,7 @@ from support.node_processes import ROOT, NodeProcess, children_of, command_of, e
 from support.postgres import PostgresServer, own_server
 
 PASSWORD = "planted-7f31c9"
-SCHEMA = "kept_apart"  # stands in the URL, and so wherever that is shown
+SCHEMA = "kept_apart"  # is part of the URL, and so visible wherever that is
 PAGES = ("/livez", "/readyz", "/status", "/metrics", "/stats/priority-queue")
 PAGES += ("/page/live", "/page/cluster", "/page/history", "/page/table?database=d&table=t")
 SHOWN = (
@@ -31,7 +32,7 @@ pytestmark = pytest.mark.long
 
 
 def requires_passwords(server: PostgresServer) -> str:
-    """The URL of a store whose user has to give one."""
+    """The URL of a store whose user needs a password."""
     server.ask(f"CREATE ROLE keeper LOGIN PASSWORD '{PASSWORD}'")
     server.ask("CREATE DATABASE app OWNER keeper")
     (server.data / "pg_hba.conf").write_text(
@@ -42,7 +43,7 @@ def requires_passwords(server: PostgresServer) -> str:
 
 
 def rows(node: NodeProcess, *statements: str) -> list[tuple[Any, ...]]:
-    """The last statement's."""
+    """The rows of the last statement."""
     with node.connect(autocommit=True) as connection, connection.cursor() as cursor:
         for statement in statements:
             cursor.execute(statement)
@@ -50,19 +51,19 @@ def rows(node: NodeProcess, *statements: str) -> list[tuple[Any, ...]]:
 
 
 def processes(pid: int) -> list[int]:
-    """It and all that it started."""
-    return [pid, *(each for child in children_of(pid) for each in processes(child))]
+    """The process and all its descendants."""
+    return [pid, *(descendant for child in children_of(pid) for descendant in processes(child))]
 
 
 def what_a_client_sees(node: NodeProcess) -> str:
-    """SHOW, ADMIN SHOW and every system table."""
-    seen = [str(rows(node, statement)) for statement in SHOWN]
+    """The output of SHOW, ADMIN SHOW and every system table."""
+    outputs = [str(rows(node, statement)) for statement in SHOWN]
     for schema in ("mysql", "information_schema"):
         tables = rows(node, f"SHOW TABLES FROM {schema}")
         assert len(tables) > 20
         for (table,) in tables:
-            seen.append(str(rows(node, f"SELECT * FROM `{schema}`.`{table}`")))
-    return "\n".join(seen)
+            outputs.append(str(rows(node, f"SELECT * FROM `{schema}`.`{table}`")))
+    return "\n".join(outputs)
 
 
 def test_a_password_of_the_store_is_shown_nowhere(
@@ -90,7 +91,7 @@ def test_a_password_of_the_store_is_shown_nowhere(
             )
             started = processes(node.process.pid)
             assert any("java" in command_of(pid) for pid in started)
-            seen = {
+            outputs = {
                 "commands": "\n".join(map(command_of, started)),
                 "pages": "\n".join(node.get(page)[1] for page in PAGES),
                 "clients": what_a_client_sees(node),
@@ -98,17 +99,17 @@ def test_a_password_of_the_store_is_shown_nowhere(
                 "log": node.log.read_text(),
                 "queries": str(server.ask("SELECT query FROM pg_stat_activity")),
             }
-            kept = f"SELECT count(*) FROM {SCHEMA}.kv WHERE position('%s'::bytea IN k || v) > 0"
-            assert server.ask(kept % PASSWORD, "app") == [(0,)]
-            assert server.ask(kept % "d.t", "app") != [(0,)]  # so it would be found
+            query = f"SELECT count(*) FROM {SCHEMA}.kv WHERE position('%s'::bytea IN k || v) > 0"
+            assert server.ask(query % PASSWORD, "app") == [(0,)]
+            assert server.ask(query % "d.t", "app") != [(0,)]  # so it would be found
         finally:
             end_all([node])
-        assert [place for place, text in seen.items() if PASSWORD in text] == []
-        assert {"commands", "first line"} <= {p for p, text in seen.items() if SCHEMA in text}
+        assert [place for place, text in outputs.items() if PASSWORD in text] == []
+        assert {"commands", "first line"} <= {p for p, text in outputs.items() if SCHEMA in text}
 
 
 def test_a_password_in_the_url_is_not_repeated(tmp_path: Path) -> None:
-    """By each command that takes one."""
+    """No command that takes a URL repeats its password."""
     url = f"postgresql://keeper:{PASSWORD}@127.0.0.1:1/app"
     for words in (
         ["serve", "--port", "0", "--status-port", "0", "--store", url],
@@ -120,7 +121,7 @@ def test_a_password_in_the_url_is_not_repeated(tmp_path: Path) -> None:
             check=False, capture_output=True, text=True, timeout=120, cwd=tmp_path,
             env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
         )  # fmt: skip
-        told = ended.stdout + ended.stderr
+        output = ended.stdout + ended.stderr
         assert ended.returncode == 1, words
-        assert PASSWORD not in told, words
-        assert "keeper@127.0.0.1" in told or words[0] == "store", told
+        assert PASSWORD not in output, words
+        assert "keeper@127.0.0.1" in output or words[0] == "store", output

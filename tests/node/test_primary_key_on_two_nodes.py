@@ -1,5 +1,6 @@
-"""Rows move to another clustered primary key, and to hidden ids, on two nodes whose clients write;
-the owner is killed in mid-fill, in mid-move, and once readers have switched."""
+"""Rows move to another clustered primary key, and to hidden ids, while clients of two nodes write.
+
+The owner is killed during the backfill, during the move, and after readers have switched."""
 
 import contextlib
 import random
@@ -40,7 +41,7 @@ def store(kind: str, folder: Path) -> Iterator[str]:
 
 
 class Writers:
-    """Two clients of one node, each with rows of its own: what they were told is in `rows`."""
+    """Two clients of one node, each with its own rows. `rows`: the acknowledged values."""
 
     def __init__(self, node: NodeProcess, rows: dict[int, int]) -> None:
         self.rows = rows
@@ -54,8 +55,8 @@ class Writers:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        for each in self._ends:
-            each.result()
+        for future in self._ends:
+            future.result()
 
     def _write(self, node: NodeProcess, number: int) -> None:
         chance = random.Random(number)
@@ -102,7 +103,7 @@ def test_no_row_is_lost_when_the_owner_is_killed(kind: str, tmp_path: Path) -> N
                 )
                 values = ", ".join(f"({key}, {value})" for key, value in rows.items())
                 run(client, f"INSERT INTO t VALUES {values}")
-                # beside clients tasks of Spark rest longer: small batches would take minutes
+                # under load tasks of Spark pause longer: small batches would take minutes
                 batch = 128 if kind == "spark" else 32
                 run(client, f"SET GLOBAL tidb_ddl_reorg_batch_size = {batch}")
                 if kind == "spark":
@@ -124,7 +125,8 @@ def changes(owner: NodeProcess, start: Any, rows: dict[int, int]) -> None:
             changing.start()
             with other.connect("d", autocommit=True) as looking, other.connect("d") as holding:
                 until(lambda look=looking: reached(look, "write reorganization"), 240)
-                if state != "write reorganization":  # it lasts as long as somebody is one behind
+                # the state lasts while a member has the version before
+                if state != "write reorganization":
                     run(holding, "INSERT INTO t (k, v) VALUES (-1, 0)")
                     until(lambda look=looking, at=state: reached(look, at), 240)
                 owner.kill()
@@ -134,12 +136,12 @@ def changes(owner: NodeProcess, start: Any, rows: dict[int, int]) -> None:
             until(lambda done=writers, since=before: done.done > since)
         with other.connect("d", autocommit=True) as client:
             run(client, "ADMIN CHECK TABLE t")
-            [(_, shown)] = run(client, "SHOW CREATE TABLE t")
+            [(_, definition)] = run(client, "SHOW CREATE TABLE t")
             if "ADD" in change:
                 key = "`k`" if change.startswith("ADD") else "`v`,`k`"
-                assert f"PRIMARY KEY ({key}) /*T![clustered_index] CLUSTERED" in shown
+                assert f"PRIMARY KEY ({key}) /*T![clustered_index] CLUSTERED" in definition
             else:
-                assert "PRIMARY" not in shown
+                assert "PRIMARY" not in definition
                 assert run(client, "SELECT COUNT(DISTINCT _tidb_rowid) FROM t") == [(len(rows),)]
             assert dict(run(client, "SELECT k, v FROM t")) == rows
             assert dict(run(client, "SELECT k, v FROM t FORCE INDEX (uk) WHERE k >= 0")) == rows
@@ -151,6 +153,6 @@ def changes(owner: NodeProcess, start: Any, rows: dict[int, int]) -> None:
 
 
 def reached(looking: Any, state: str) -> bool:
-    """Whether the newest job is in that state and writes rows, or has."""
+    """Whether the newest job has reached that state and writes rows, or has ended."""
     [(now, written)] = run(looking, NEWEST)
     return now == state and bool(written)

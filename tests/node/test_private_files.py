@@ -1,4 +1,4 @@
-"""No other account of the machine reads what a node, or a command of it, writes; see private_files.
+"""Files of nodes and commands are unreadable for other accounts of the machine (private_files.py).
 
 Under umask 0, the most open one."""
 
@@ -33,7 +33,7 @@ def command(*words: str) -> None:
 
 
 def readable(top: Path) -> list[str]:
-    """What others may do something with."""
+    """The paths on which other accounts have permissions."""
     every = [top, *top.rglob("*")]
     return [f"{p.lstat().st_mode:o} {p}" for p in every if p.lstat().st_mode & 0o077]
 
@@ -55,16 +55,16 @@ def test_what_is_written_is_private(tmp_path: Path) -> None:
     for form in ("csv", "parquet"):
         command("export", str(tmp_path / form), "--table", "d.t", "--format", form, "--store", url)
     command("restore", str(tmp_path / "copy"), "--store", f"lmdb://{tmp_path}/again")
-    made = sorted(each.name for each in tmp_path.iterdir())
-    assert made == ["again", "compact", "copy", "csv", "parquet", "rows", "store"]
-    assert all(any(each.is_file() for each in place.rglob("*")) for place in tmp_path.iterdir())
-    assert [each for name in made for each in readable(tmp_path / name)] == []
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["again", "compact", "copy", "csv", "parquet", "rows", "store"]
+    assert all(any(path.is_file() for path in place.rglob("*")) for place in tmp_path.iterdir())
+    assert [path for name in names for path in readable(tmp_path / name)] == []
 
 
-def test_queries_spill_where_nobody_looks() -> None:
-    found = engine.cursor()
-    [(place,)] = found.execute("SELECT current_setting('temp_directory')").fetchall()
-    found.close()
+def test_queries_spill_into_a_private_folder() -> None:
+    cursor = engine.cursor()
+    [(place,)] = cursor.execute("SELECT current_setting('temp_directory')").fetchall()
+    cursor.close()
     assert stat.S_IMODE(os.stat(place).st_mode) == 0o700
 
 
@@ -97,8 +97,8 @@ def test_what_a_killed_process_spilled_is_removed_by_the_next(tmp_path: Path) ->
         holder.kill()
         holder.wait()
     own = private_files.scratch_folder("x-", str(parent))
-    left = sorted(each.name for each in parent.iterdir())
-    assert left == sorted([Path(own.path).name, "x-file", "x-link", "y-other"])
+    names = sorted(path.name for path in parent.iterdir())
+    assert names == sorted([Path(own.path).name, "x-file", "x-link", "y-other"])
     assert (outside / "kept").exists(), "nobody follows a link"
     own.close()
     assert not os.path.exists(own.path)
@@ -116,7 +116,7 @@ def test_an_older_store_is_tightened_with_a_line(
     with caplog.at_level(logging.WARNING):
         open_store(f"lmdb://{store}").close()
         open_store(f"lmdb://{store}").close()
-    [line] = [each for each in caplog.records if "other accounts" in each.message]
+    [line] = [record for record in caplog.records if "other accounts" in record.message]
     assert line.__dict__["changed"] == [".", "data.mdb", "lock.mdb"]
     assert readable(store) == []
 

@@ -1,5 +1,7 @@
-"""From older releases to this program, node by node, on one store that never stops: clients write,
-an index is filled, and the owner of schema changes goes from the old program to the new one."""
+"""A rolling upgrade from older releases on one store that never stops.
+
+Clients write, an index is backfilled, and the ownership of schema changes moves from the old
+program to the new one."""
 
 import threading
 import time
@@ -18,11 +20,11 @@ RELEASES = ("0.2.0", "0.4.0")
 ROWS = 6_000
 ACCOUNTS, MONEY = 50, 1000
 RETRIED = (1053, 1205, 1213, 1412, 2003, 2006, 2013, 8022, 8027, 8028)
-"""What a client of a node that stops may be told, and tries again (elsewhere)."""
+"""Error codes of a node that stops; the client retries on another node."""
 
 
 def run(node: NodeProcess, *statements: str) -> list[tuple[Any, ...]]:
-    """The last statement's rows."""
+    """The rows of the last statement."""
     with node.connect(autocommit=True) as connection, connection.cursor() as cursor:
         for statement in statements:
             cursor.execute(statement)
@@ -30,7 +32,7 @@ def run(node: NodeProcess, *statements: str) -> list[tuple[Any, ...]]:
 
 
 class Writers:
-    """Clients that move money, on whichever nodes serve; `done` counts what was acknowledged."""
+    """Clients that move money on the nodes that serve. `done`: number of acknowledged moves."""
 
     def __init__(self, nodes: list[NodeProcess], number: int = 4) -> None:
         self.nodes = nodes
@@ -39,8 +41,8 @@ class Writers:
         self.errors: list[str] = []
         self._stop = threading.Event()
         self._threads = [threading.Thread(target=self._run, args=(n,)) for n in range(number)]
-        for each in self._threads:
-            each.start()
+        for thread in self._threads:
+            thread.start()
 
     def _run(self, n: int) -> None:
         move = 0
@@ -71,14 +73,14 @@ class Writers:
 
     def end(self) -> None:
         self._stop.set()
-        for each in self._threads:
-            each.join(60)
+        for thread in self._threads:
+            thread.join(60)
         assert self.errors == [] and self.done
 
 
-@pytest.mark.long  # the short run has two versions beside each other in test_two_versions
+@pytest.mark.long  # test_two_versions runs two versions at a time in the short run
 @pytest.mark.parametrize(
-    "release", [pytest.param(each, marks=pytest.mark.release(each)) for each in RELEASES]
+    "release", [pytest.param(release, marks=pytest.mark.release(release)) for release in RELEASES]
 )
 def test_nodes_are_exchanged_one_by_one_and_nobody_notices(release: str, tmp_path: Path) -> None:
     source = source_of(release, tmp_path)
@@ -103,8 +105,8 @@ def test_nodes_are_exchanged_one_by_one_and_nobody_notices(release: str, tmp_pat
             "SET GLOBAL tidb_ddl_reorg_max_write_speed = 10240",
         )
         writers = Writers(nodes)
-        # 0.2.0 takes the end of a node for a KILL of what its clients wait for (8214), so the
-        # client that asks is gone by then: that never stopped a change
+        # 0.2.0 treats the end of a node as a KILL of its clients' schema changes (8214). So the
+        # client disconnects first, which never stopped a change
         asking = old.connect("d")
         asking.send_command(3, "ALTER TABLE big ADD INDEX ia (a)")
         until(lambda: "write reorganization" in str(run(old, "ADMIN SHOW DDL JOBS 1")))
@@ -122,7 +124,7 @@ def test_nodes_are_exchanged_one_by_one_and_nobody_notices(release: str, tmp_pat
         writers.end()
 
         owner = until(lambda: run(new, "ADMIN SHOW DDL")[0][2])
-        assert owner in {f"127.0.0.1:{each.port}" for each in nodes}
+        assert owner in {f"127.0.0.1:{node.port}" for node in nodes}
         assert {row[5] for row in run(new, "ADMIN SHOW DDL NODES")} == {__version__}
         states = [(row[3], row[11]) for row in run(new, "ADMIN SHOW DDL JOBS 30")]
         assert ("add index", "synced") in states

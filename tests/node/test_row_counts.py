@@ -1,5 +1,5 @@
-"""Row counts when a front is killed: what it had not flushed is lost, and nothing else; exact again
-once every session of the others is closed."""
+"""Row counts after a front is killed: only unflushed counts are lost. They are exact again once
+every session of the other fronts is closed."""
 
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,14 @@ PATIENCE_S = 40.0
 
 
 def insert(connection: Any, first: int, number: int) -> None:
-    """Rows, a transaction each."""
+    """Insert rows, one transaction each."""
     with connection.cursor() as cursor:
         for n in range(first, first + number):
             cursor.execute("INSERT INTO t VALUES (%s)", (n,))
 
 
 def counts(node: NodeProcess) -> tuple[int, int]:
-    """(rows, modified) as anybody sees them."""
+    """(rows, modified) as every client sees them."""
     with node.connect("test", autocommit=True) as connection, connection.cursor() as cursor:
         cursor.execute("SHOW STATS_META WHERE table_name = 't'")
         lines = cursor.fetchall()
@@ -42,8 +42,8 @@ def test_a_front_that_is_killed_loses_what_came_since_its_last_flush(tmp_path: P
             until(lambda: counts(other) == whole, PATIENCE_S, "the flush did not come")
             insert(connection, FLUSHED, YOUNG)
             killed.kill()
-        left, modified = counts(other)
-        assert FLUSHED <= left == modified <= FLUSHED + YOUNG
+        counted, modified = counts(other)
+        assert FLUSHED <= counted == modified <= FLUSHED + YOUNG
         with other.connect("test", autocommit=True) as connection:
             insert(connection, 100, LATER)
             with connection.cursor() as cursor:
@@ -51,7 +51,9 @@ def test_a_front_that_is_killed_loses_what_came_since_its_last_flush(tmp_path: P
                 assert cursor.fetchall() == ((FLUSHED + YOUNG + LATER,),)  # no row is lost
     store = open_store(f"lmdb://{tmp_path / 'store'}")  # the other has stopped, and flushed
     txn = store.begin()
-    (known,) = [each for each in meta.changed(txn, 0) if each.rows >= FLUSHED]
+    (stored,) = [
+        table_counts for table_counts in meta.changed(txn, 0) if table_counts.rows >= FLUSHED
+    ]
     txn.rollback()
     store.close()
-    assert (known.rows, known.modified) == (left + LATER, left + LATER)
+    assert (stored.rows, stored.modified) == (counted + LATER, counted + LATER)

@@ -1,4 +1,5 @@
-"""A node whose store's folder is removed under it: nothing is acknowledged, nothing begun anew."""
+"""A node whose store's folder is removed while it runs acknowledges nothing and starts no new
+store."""
 
 from pathlib import Path
 
@@ -22,15 +23,15 @@ def test_after_the_folder_is_removed_no_write_is_acknowledged_and_no_empty_clust
             cursor.execute("CREATE TABLE d.t (a INT PRIMARY KEY)")
         insert(node, 1)
         folder = tmp_path / "store"
-        folder.rename(tmp_path / "kept")  # as removed for who looks at its path
+        folder.rename(tmp_path / "kept")  # the same as removed, seen by its path
         with pytest.raises(pymysql.err.MySQLError):
             insert(node, 2)
         log = node.log
         until(lambda: "was removed while it was open" in log.read_text())
         until(lambda: "is not there any more: put it back" in log.read_text())
-        with pytest.raises(pymysql.err.OperationalError, match="cannot serve") as told:
-            insert(node, 2)  # and whoever comes now does not wait for ever
-        assert told.value.args[0] == 1053
+        with pytest.raises(pymysql.err.OperationalError, match="cannot serve") as refused:
+            insert(node, 2)  # a new client does not wait forever
+        assert refused.value.args[0] == 1053
         assert not folder.exists()
         (tmp_path / "kept").rename(folder)  # put back: it goes on by itself
         until(lambda: _serves(node))

@@ -1,4 +1,5 @@
-"""Who keeps whom alive, and who does not outlive whom: keeper, front, back, JVM, Python workers."""
+"""Process supervision: keeper, front, back, JVM, Python workers are restarted, and end with their
+parents."""
 
 import contextlib
 import os
@@ -19,11 +20,11 @@ SLEEPER = [sys.executable, "-c", "import time; time.sleep(60)"]
 
 
 def test_the_keeper_and_a_command_s_help_load_no_statements_and_no_arrays() -> None:
-    """The fronts are forks of it; `exuvia --help` answers at once."""
+    """The fronts are forks of the keeper; `exuvia --help` answers at once."""
     heavy = "numpy", "sqlglot", "pyarrow", "pymysql", "exuvia.sql", "exuvia.catalog"
-    asked = f"import sys, exuvia.cli.main; print([m for m in {heavy} if m in sys.modules])"
-    found = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True)
-    assert found.stdout == "[]\n", found
+    program = f"import sys, exuvia.cli.main; print([m for m in {heavy} if m in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert result.stdout == "[]\n", result
 
 
 def test_a_child_that_ends_is_started_again_until_the_stop() -> None:
@@ -103,12 +104,12 @@ def test_a_node_that_is_started_and_stopped_ten_times_has_nothing_but_logs(
             cursor.execute(f"ALTER TABLE d.t{number} ADD INDEX (a)")
             cursor.execute(f"ANALYZE TABLE d.t{number}")
         node.stop()
-        said = node.log.read_text().splitlines()
-        assert [line for line in said if not line.startswith("{")] == []
+        lines = node.log.read_text().splitlines()
+        assert [line for line in lines if not line.startswith("{")] == []
 
 
 def ignores(pid: int) -> bool:
-    """Whether SIGTERM is ignored there."""
+    """Whether the process ignores SIGTERM."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("SigIgn:"):
             return bool(int(line.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
@@ -155,9 +156,9 @@ def test_a_front_that_breaks_or_is_killed_is_started_again_on_its_ports_and_ends
         first = node.pid
         fault.touch()
         second = until(lambda: node.pid not in (0, first) and node.pid)
-        said = log.read_text()
-        assert "a loop is broken and stops" in said and "ZeroDivisionError: planted" in said
-        assert '"message": "the front ended", "exit_code": 70' in said
+        text = log.read_text()
+        assert "a loop is broken and stops" in text and "ZeroDivisionError: planted" in text
+        assert '"message": "the front ended", "exit_code": 70' in text
         until(lambda: serves(node))
         os.kill(second, signal.SIGKILL)
         until(lambda: node.pid not in (0, second) and serves(node))
@@ -169,15 +170,15 @@ def test_a_front_that_breaks_or_is_killed_is_started_again_on_its_ports_and_ends
         node.kill()
 
 
-def test_a_front_that_is_killed_before_it_served_ends_the_node_and_is_told_of(
+def test_a_front_that_is_killed_before_it_served_ends_the_node_with_an_error(
     tmp_path: Path,
 ) -> None:
     node = NodeProcess(f"lmdb://{tmp_path}/store", tmp_path / "log")
     try:
         os.kill(until(lambda: node.pid), signal.SIGKILL)
         assert node.process.wait(20) == signal.SIGKILL
-        said = (tmp_path / "log").read_text()
-        assert '"message": "the front ended before it served", "exit_code": -9' in said
+        text = (tmp_path / "log").read_text()
+        assert '"message": "the front ended before it served", "exit_code": -9' in text
     finally:
         node.kill()
 
@@ -212,14 +213,14 @@ def test_a_front_whose_end_is_seen_before_its_last_words_is_started_again(tmp_pa
 
 
 def serves(node: NodeProcess) -> bool:
-    """Whether clients are served, on the port that they know."""
+    """Whether clients are served on the known port."""
     with contextlib.suppress(pymysql.MySQLError, OSError), node.connect() as connection:
         connection.cursor().execute("SELECT 1")
         return node.get("/readyz")[0] == 200
     return False
 
 
-def test_a_process_that_a_damaged_file_ended_is_told_what_to_do() -> None:
+def test_an_end_by_a_damaged_file_is_logged_with_the_next_step() -> None:
     for number in (signal.SIGABRT, signal.SIGBUS):
         reason = str(supervise.described_end(-number, 0.1)["reason"])
         assert number.name in reason
@@ -232,10 +233,10 @@ def test_a_process_that_a_damaged_file_ended_is_told_what_to_do() -> None:
 
 
 def descendants(pid: int) -> list[int]:
-    """Every process below one."""
+    """All descendants of a process."""
     listed = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True).stdout
-    children = [int(each) for each in listed.split()]
-    return children + [each for child in children for each in descendants(child)]
+    children = [int(text) for text in listed.split()]
+    return children + [descendant for child in children for descendant in descendants(child)]
 
 
 @pytest.mark.long  # tests/spark kills a driver, too

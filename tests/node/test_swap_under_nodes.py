@@ -1,4 +1,4 @@
-"""`exuvia store compact --swap` under two nodes with clients: nobody ends, nothing is lost."""
+"""`exuvia store compact --swap` while two nodes serve clients: no process ends, no row is lost."""
 
 import os
 import subprocess
@@ -29,7 +29,7 @@ def test_the_file_is_exchanged_under_two_nodes_with_clients(tmp_path: Path) -> N
             rows = ", ".join(f"('{'x' * 500}')" for _ in range(1000))
             run(first, f"INSERT INTO t (b) VALUES {rows}")
         run(first, "DELETE FROM t WHERE a % 20 > 0")
-        kept = run(first, "SELECT count(*) FROM t")[0][0]
+        row_count = run(first, "SELECT count(*) FROM t")[0][0]
         acknowledged: list[int] = []
         over = threading.Event()
 
@@ -43,24 +43,24 @@ def test_the_file_is_exchanged_under_two_nodes_with_clients(tmp_path: Path) -> N
 
         writer = threading.Thread(target=write)
         writer.start()
-        before = [each["pid"] for each in first.status()["members"]]
+        before = [member["pid"] for member in first.status()["members"]]
         size = (tmp_path / "store" / "data.mdb").stat().st_size
         command = [sys.executable, "-m", "exuvia.cli.main", "store", "compact", "--swap", "--yes"]
         url = f"lmdb://{tmp_path / 'store'}"
-        said = subprocess.run(
+        result = subprocess.run(
             [*command, "--store", url], capture_output=True, text=True, env=os.environ, check=False
         )
-        assert said.returncode == 0, said.stderr
-        assert "will wait for about" in said.stdout
-        assert "writers waited for" in said.stdout
+        assert result.returncode == 0, result.stderr
+        assert "will wait for about" in result.stdout
+        assert "writers waited for" in result.stdout
         done = len(acknowledged)
         until(lambda: len(acknowledged) > done + 5)
         over.set()
         writer.join()
         assert (tmp_path / "store" / "data.mdb").stat().st_size < size / 2
-        assert [each["pid"] for each in first.status()["members"]] == before
+        assert [member["pid"] for member in first.status()["members"]] == before
         total = run(first, "SELECT count(*) FROM t")[0][0]
-        assert kept + len(acknowledged) <= total <= kept + len(acknowledged) + 1
+        assert row_count + len(acknowledged) <= total <= row_count + len(acknowledged) + 1
         run(second, "ALTER TABLE t ADD INDEX ib (b)")
         run(first, "ADMIN CHECK TABLE t")
         until(lambda: "exuvia_store_kept_bytes" in first.get("/metrics")[1])

@@ -1,4 +1,4 @@
-"""Reorgs whose tasks other nodes do: which ones by scope and number, and what a lost one costs."""
+"""Reorgs with tasks on other nodes: selection by scope and number, and the cost of a lost node."""
 
 import contextlib
 import signal
@@ -18,7 +18,7 @@ ROWS = 60_000
 
 @contextlib.contextmanager
 def nodes_on(url: str, folder: Path, number: int) -> Iterator[list[NodeProcess]]:
-    """So many nodes of one cluster, of which the first owns schema changes."""
+    """`number` nodes of one cluster; the first one owns schema changes."""
     started: list[NodeProcess] = []
     try:
         for n in range(number):
@@ -30,7 +30,7 @@ def nodes_on(url: str, folder: Path, number: int) -> Iterator[list[NodeProcess]]
 
 
 def run(node: NodeProcess, *statements: str) -> list[tuple[Any, ...]]:
-    """The last statement's rows."""
+    """The rows of the last statement."""
     with node.connect(autocommit=True) as connection, connection.cursor() as cursor:
         for statement in statements:
             cursor.execute(statement)
@@ -38,7 +38,7 @@ def run(node: NodeProcess, *statements: str) -> list[tuple[Any, ...]]:
 
 
 def fill(node: NodeProcess) -> None:
-    """d.t with ROWS rows."""
+    """Create d.t with ROWS rows."""
     run(node, "CREATE DATABASE d", "CREATE TABLE d.t (a INT PRIMARY KEY, b INT, c VARCHAR(20))")
     for begin in range(0, ROWS, 10_000):
         numbers = ", ".join(f"({n}, {n % 977}, 'text {n}')" for n in range(begin, begin + 10_000))
@@ -52,7 +52,7 @@ def fill(node: NodeProcess) -> None:
 
 
 def tasks_done(node: NodeProcess) -> int:
-    """How many shares of others' waves the node's back has begun."""
+    """The number of shares of other nodes' waves that this node's back has begun."""
     return node.log.read_text().count("tasks of another node")
 
 
@@ -65,9 +65,9 @@ def test_tasks_go_to_the_nodes_of_the_scope(tmp_path: Path) -> None:
         assert tasks_done(second) and tasks_done(third)
 
         run(owner, "SET GLOBAL tidb_max_dist_task_nodes = 1")
-        before = [tasks_done(each) for each in nodes]
+        before = [tasks_done(node) for node in nodes]
         run(owner, "ALTER TABLE d.t ADD INDEX i2 (c)")
-        assert [tasks_done(each) for each in nodes] == before
+        assert [tasks_done(node) for node in nodes] == before
         with pytest.raises(pymysql.Error) as refused:
             run(owner, "SET GLOBAL tidb_max_dist_task_nodes = 0")
         assert refused.value.args[0] == 1231
@@ -76,14 +76,14 @@ def test_tasks_go_to_the_nodes_of_the_scope(tmp_path: Path) -> None:
         run(third, "SET GLOBAL tidb_service_scope = 'Background'")
         assert run(third, "SELECT @@global.tidb_service_scope") == [("background",)]
         assert run(second, "SELECT @@global.tidb_service_scope") == [("",)]
-        before = [tasks_done(each) for each in nodes]
+        before = [tasks_done(node) for node in nodes]
         run(second, "ALTER TABLE d.t MODIFY b VARCHAR(20)")
-        after = [tasks_done(each) for each in nodes]
+        after = [tasks_done(node) for node in nodes]
         assert after[:2] == before[:2] and after[2] > before[2]
 
         run(second, "SET GLOBAL tidb_service_scope = 'reports'")
         run(second, "ALTER TABLE d.t ADD INDEX i3 (b, c)")
-        assert [tasks_done(each) > seen for each, seen in zip(nodes, after, strict=True)] == [
+        assert [tasks_done(node) > count for node, count in zip(nodes, after, strict=True)] == [
             False,
             True,
             False,

@@ -1,4 +1,4 @@
-"""More open transactions than the store has room for: clients are told, and no node is harmed."""
+"""More open transactions than the store has slots: clients get an error, and no node is harmed."""
 
 import contextlib
 from pathlib import Path
@@ -24,20 +24,20 @@ def test_a_burst_of_open_transactions_is_refused_clearly_and_harms_no_node(tmp_p
             connection.query("CREATE TABLE d.t (a INT PRIMARY KEY, b INT)")
             connection.query("INSERT INTO d.t VALUES (1, 1)")
         with contextlib.ExitStack() as burst:
-            told = [begin(burst.enter_context(nodes[n % 2].connect())) for n in range(130)]
-            assert set(told) == {0, 1637}
-            assert 20 < told.count(0) < 100
+            codes = [begin(burst.enter_context(nodes[n % 2].connect())) for n in range(130)]
+            assert set(codes) == {0, 1637}
+            assert 20 < codes.count(0) < 100
             altered_everywhere(nodes, "while_it_lasts")
         altered_everywhere(nodes, "afterwards")
     finally:
         end_all(nodes)
     for node in nodes:
-        said = node.log.read_text()
-        assert "broken" not in said and "the back ended" not in said
+        text = node.log.read_text()
+        assert "broken" not in text and "the back ended" not in text
 
 
 def begin(connection: Any) -> int:
-    """BEGIN and a read; its error's code, or 0."""
+    """Run BEGIN and a read. Returns the error code, or 0."""
     connection.query("BEGIN")
     try:
         connection.query("SELECT b FROM d.t WHERE a = 1")
@@ -48,7 +48,7 @@ def begin(connection: Any) -> int:
 
 
 def altered_everywhere(nodes: list[NodeProcess], about: str) -> None:
-    """Every node changes the schema, and one whose clients have room writes."""
+    """Every node changes the schema, and a node with a free slot writes."""
     for number, node in enumerate(nodes):
         with node.connect(autocommit=True, read_timeout=30) as connection:
             if about == "afterwards":
@@ -57,7 +57,7 @@ def altered_everywhere(nodes: list[NodeProcess], about: str) -> None:
 
 
 def writes(connection: Any) -> bool:
-    """Whether it can write; the server may still be ending the burst."""
+    """Whether the client can write. The server may still be closing transactions of the burst."""
     try:
         connection.query("UPDATE d.t SET b = b + 1 WHERE a = 1")
     except pymysql.MySQLError as error:

@@ -1,5 +1,4 @@
-"""TTL jobs: what has expired is deleted, and nothing else, however tables, settings and owners
-change meanwhile."""
+"""TTL jobs delete only expired rows, also when tables, settings and owners change meanwhile."""
 
 import json
 from collections.abc import Iterator
@@ -21,8 +20,8 @@ DAY = "TTL = c + INTERVAL 1 DAY"
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    with World() as found:
-        yield found
+    with World() as started:
+        yield started
 
 
 @pytest.fixture
@@ -39,12 +38,12 @@ def jobs(session: Session, table: str = "t") -> list[list]:
 
 
 def ended(session: Session, table: str = "t", count: int = 1) -> list[list]:
-    """What history says of the table's jobs, once so many have ended."""
+    """The rows of history for the table's jobs, once `count` of them have ended."""
     until(lambda: sum(job[6] == "finished" for job in jobs(session, table)) >= count)
     return jobs(session, table)
 
 
-def test_what_has_expired_goes_with_its_entries_and_statistics_and_history_says_so(
+def test_expired_rows_are_deleted_with_entries_and_statistics_and_history_reports_it(
     world: World, session: Session
 ) -> None:
     run(session, "CREATE TABLE t (id INT PRIMARY KEY, c DATETIME, u INT, KEY (c), UNIQUE (u))")
@@ -109,7 +108,7 @@ def test_moments_are_read_in_the_servers_time_zone(session: Session) -> None:
     assert ids(session, "s") == [1, 2]  # moments
 
 
-def test_a_row_that_is_changed_meanwhile_stays_and_one_that_is_held_is_left(
+def test_a_row_changed_meanwhile_is_kept_and_a_locked_row_is_skipped(
     world: World, session: Session
 ) -> None:
     run(session, "SET GLOBAL tidb_ttl_job_enable = OFF")
@@ -126,7 +125,9 @@ def test_a_row_that_is_changed_meanwhile_stays_and_one_that_is_held_is_left(
     assert job[3:6] in ([3, 2, 0], [3, 2, 1])  # counted as an error only if it was held for long
 
 
-def test_it_ends_when_it_is_disabled_and_the_next_begins_when_it_is_due(session: Session) -> None:
+def test_it_ends_when_it_is_disabled_and_the_next_begins_when_it_is_due(
+    session: Session,
+) -> None:
     run(session, "CREATE TABLE t (id INT PRIMARY KEY, c DATETIME)")
     values = ", ".join(f"({n}, '2020-01-01')" for n in range(100))
     run(session, f"INSERT INTO t VALUES {values}")
@@ -139,14 +140,14 @@ def test_it_ends_when_it_is_disabled_and_the_next_begins_when_it_is_due(session:
         assert running[15] == "running" and running[9]
         run(session, "ALTER TABLE t TTL_ENABLE='OFF'")
         (job,) = ended(session)
-        left = len(ids(session))
-        assert left > 50 and job[6] == "finished"
-        said = json.loads(job[7])
-        assert said["finished_scan_task"] == 0 and "do not expire" in said["scan_task_err"]
+        remaining = len(ids(session))
+        assert remaining > 50 and job[6] == "finished"
+        summary = json.loads(job[7])
+        assert summary["finished_scan_task"] == 0 and "do not expire" in summary["scan_task_err"]
         run(session, "SET GLOBAL tidb_ttl_job_enable = OFF")
         run(session, "ALTER TABLE t TTL_ENABLE='ON'")
         run(session, "SET GLOBAL tidb_ttl_delete_rate_limit = 0")
-        assert len(ids(session)) == left
+        assert len(ids(session)) == remaining
         run(session, "SET GLOBAL tidb_ttl_job_enable = ON")
         until(lambda: ids(session) == [])
     finally:
@@ -184,7 +185,7 @@ def test_rows_go_while_partitions_change_and_indexes_are_added(session: Session)
     run(session, "ADMIN CHECK TABLE t")
 
 
-def test_who_is_gone_is_forgotten(session: Session) -> None:
+def test_the_status_of_dropped_tables_is_deleted(session: Session) -> None:
     run(session, f"CREATE TABLE t (id INT PRIMARY KEY, c DATE) {DAY}")
     run(session, f"CREATE TABLE u (id INT PRIMARY KEY, c DATE) {DAY}")
     ended(session)
@@ -201,7 +202,7 @@ SLOW = ("delete_batch_size = 1", "delete_rate_limit = 4")
 
 @pytest.fixture
 def slow(session: Session) -> Iterator[list[int]]:
-    """Four rows a second of those of `t`, whose job runs."""
+    """A running job that deletes four rows a second of `t`."""
     for setting in SLOW:
         run(session, f"SET GLOBAL tidb_ttl_{setting}")
     run(
@@ -219,19 +220,19 @@ def slow(session: Session) -> Iterator[list[int]]:
 
 
 @pytest.mark.parametrize(
-    "gone",
+    "removal",
     ["DROP TABLE t", "TRUNCATE TABLE t", "ALTER TABLE t DROP PARTITION p0", "DROP DATABASE test"],
 )
-def test_a_job_whose_rows_go_away_ends(session: Session, slow: list[int], gone: str) -> None:
-    (job,) = (each for each in jobs(session) if each[2] == "p0")
+def test_a_job_whose_rows_go_away_ends(session: Session, slow: list[int], removal: str) -> None:
+    (job,) = (job_row for job_row in jobs(session) if job_row[2] == "p0")
     assert job[6] == "running" and len(slow) > 90
-    run(session, gone)
-    until(lambda: {each[6] for each in jobs(session)} == {"finished"})
-    (job,) = (each for each in jobs(session) if each[2] == "p0" and each[3])
+    run(session, removal)
+    until(lambda: {job_row[6] for job_row in jobs(session)} == {"finished"})
+    (job,) = (job_row for job_row in jobs(session) if job_row[2] == "p0" and job_row[3])
     assert job[3] < 90
     assert "do not expire" in json.loads(job[7])["scan_task_err"]
     assert rows(session, "SELECT COUNT(*) FROM mysql.tidb_ttl_task") == [[0]]
-    if gone == "DROP DATABASE test":
+    if removal == "DROP DATABASE test":
         run(session, "FLASHBACK DATABASE test")
         assert 10 < len(ids(session, "test.t")) <= len(slow)
 
@@ -240,7 +241,7 @@ def test_rows_that_change_places_are_their_new_tables(session: Session, slow: li
     run(session, f"CREATE TABLE u (id INT PRIMARY KEY, c DATE) {DAY}")
     run(session, "INSERT INTO u VALUES (50, NULL)")
     run(session, "ALTER TABLE t EXCHANGE PARTITION p0 WITH TABLE u")
-    until(lambda: any("another table's" in each[7] for each in jobs(session) if each[7]))
+    until(lambda: any("another table" in job_row[7] for job_row in jobs(session) if job_row[7]))
     run(session, "SET GLOBAL tidb_ttl_delete_rate_limit = 0")
     assert ids(session) == [50]
     assert 10 < len(ids(session, "u")) <= len(slow)
@@ -275,8 +276,8 @@ def test_rows_that_a_foreign_key_refers_to_stay(session: Session) -> None:
 def test_no_interval_is_so_short_that_jobs_crowd(session: Session) -> None:
     run(session, f"CREATE TABLE t (id INT PRIMARY KEY, c DATE) {DAY} TTL_JOB_INTERVAL='0h'")
     ended(session, count=3)
-    begun = "SELECT COUNT(*), COUNT(DISTINCT create_time) FROM mysql.tidb_ttl_job_history"
-    ((count, moments),) = rows(session, begun)
+    query = "SELECT COUNT(*), COUNT(DISTINCT create_time) FROM mysql.tidb_ttl_job_history"
+    ((count, moments),) = rows(session, query)
     assert count == moments
 
 

@@ -1,5 +1,5 @@
-"""TTL jobs of real nodes: the owner is killed, another one goes on, and nothing is deleted that has
-not expired or counted twice."""
+"""TTL jobs of real nodes: the owner is killed, and another one takes over. Only expired rows are
+deleted, and each is counted once."""
 
 import contextlib
 import json
@@ -18,14 +18,14 @@ RESCUED = range(OLD - 20, OLD)
 
 
 def run(node: NodeProcess, *statements: str) -> list[tuple[Any, ...]]:
-    """The last statement's rows."""
+    """The rows of the last statement."""
     with node.connect(autocommit=True) as connection, connection.cursor() as cursor:
         for statement in statements:
             cursor.execute(statement)
         return list(cursor.fetchall())
 
 
-def left(node: NodeProcess) -> int:
+def remaining(node: NodeProcess) -> int:
     return int(run(node, "SELECT COUNT(*) FROM d.t")[0][0])
 
 
@@ -52,7 +52,7 @@ def test_a_killed_owners_job_is_ended_by_another(tmp_path: Path, whole_node: boo
             f"INSERT INTO d.t VALUES {old}, {fresh}",
             "ALTER TABLE d.t TTL = c + INTERVAL 1 DAY",
         )
-        until(lambda: left(two) < OLD + FRESH - 20)
+        until(lambda: remaining(two) < OLD + FRESH - 20)
         status = "SELECT current_job_id, current_job_owner_id FROM mysql.tidb_ttl_table_status"
         ((job, owner),) = run(two, status)
         run(two, f"UPDATE d.t SET c = NOW() WHERE id BETWEEN {RESCUED[0]} AND {RESCUED[-1]}")
@@ -62,14 +62,14 @@ def test_a_killed_owners_job_is_ended_by_another(tmp_path: Path, whole_node: boo
         if whole_node:
             victim.kill()
         until(lambda: run(survivor, status)[0][1] not in (owner, None), 30)
-        assert left(survivor) > FRESH + len(RESCUED)  # it was not at its end yet
+        assert remaining(survivor) > FRESH + len(RESCUED)  # it was not at its end yet
         assert run(survivor, status)[0][0] == job
         run(survivor, "SET GLOBAL tidb_ttl_delete_rate_limit = 0")
         history = "SELECT deleted_rows, summary_text, status FROM mysql.tidb_ttl_job_history"
         until(lambda: [row[2] for row in run(survivor, history)] == ["finished"], 30)
         ((deleted, summary, _),) = run(survivor, history)
-        found = [row[0] for row in run(survivor, "SELECT id FROM d.t ORDER BY id")]
-        assert found == [*RESCUED, *range(OLD, OLD + FRESH)]
+        ids = [row[0] for row in run(survivor, "SELECT id FROM d.t ORDER BY id")]
+        assert ids == [*RESCUED, *range(OLD, OLD + FRESH)]
         assert deleted == OLD - len(RESCUED)
         assert json.loads(summary)["success_rows"] == deleted
         run(survivor, "ADMIN CHECK TABLE d.t")
@@ -78,8 +78,8 @@ def test_a_killed_owners_job_is_ended_by_another(tmp_path: Path, whole_node: boo
 
 
 def runs(node: NodeProcess, member: str) -> bool:
-    """Whether that back is this node's."""
-    said = f'"member": "{member}"'
+    """Whether that back belongs to this node."""
+    text = f'"member": "{member}"'
     return any(
-        said in line and "the back runs" in line for line in node.log.read_text().splitlines()
+        text in line and "the back runs" in line for line in node.log.read_text().splitlines()
     )

@@ -21,7 +21,7 @@ ROUNDS = 2
 
 @pytest.fixture
 def newer(tmp_path: Path) -> Path:
-    """Where the newer version's source is."""
+    """The folder with the newer version's source."""
     source = tmp_path / "newer"
     shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
     change(source / "exuvia/catalog/system_tables.py", OLD_LINE, NEW_LINE)
@@ -37,7 +37,9 @@ def change(file: Path, old: str, new: str) -> None:
 
 
 def change_format(source: Path, version: int) -> None:
-    now, then = (f"FORMAT_VERSION = {each}" for each in (FORMAT_VERSION, version))
+    now, then = (
+        f"FORMAT_VERSION = {version_number}" for version_number in (FORMAT_VERSION, version)
+    )
     change(source / "exuvia/catalog/bootstrap.py", now, then)
 
 
@@ -48,14 +50,14 @@ def ask(node: NodeProcess, text: str) -> list[tuple[Any, ...]]:
 
 
 def changes(node: NodeProcess, name: str, errors: list[Exception]) -> None:
-    """Schema changes all the while."""
+    """Change the schema continuously."""
     try:
         for n in range(ROUNDS):
             ask(node, f"CREATE TABLE {name}{n} (id INT PRIMARY KEY, a INT)")
             ask(node, f"INSERT INTO {name}{n} VALUES (1, 1), (2, 2)")
             ask(node, f"ALTER TABLE {name}{n} ADD INDEX (a), ADD COLUMN b INT DEFAULT 7")
             assert ask(node, f"SELECT b FROM {name}{n} WHERE a = 2") == [(7,)]
-    except Exception as error:  # shown by the test's own thread
+    except Exception as error:  # raised by the test's own thread
         errors.append(error)
 
 
@@ -76,8 +78,8 @@ def test_a_column_of_the_job_table_comes_by_the_old_owner_while_both_serve(
         busy.join(60)
         changes(old, "p", errors)
         assert errors == []
-        shown = ask(old, "ADMIN SHOW DDL JOBS 500 WHERE TABLE_NAME = 'tidb_ddl_job'")
-        assert [(row[3], row[11]) for row in shown] == [("add column", "synced")]
+        jobs = ask(old, "ADMIN SHOW DDL JOBS 500 WHERE TABLE_NAME = 'tidb_ddl_job'")
+        assert [(row[3], row[11]) for row in jobs] == [("add column", "synced")]
         for node in nodes:
             assert "exuvia_region" in str(ask(node, "DESCRIBE mysql.tidb_ddl_job"))
             assert len(ask(node, "SHOW TABLES")) == 3 * ROUNDS
@@ -88,13 +90,13 @@ def test_a_column_of_the_job_table_comes_by_the_old_owner_while_both_serve(
         ):
             refused.wait_ready()
     finally:
-        for each in nodes:
-            each.stop()
+        for started in nodes:
+            started.stop()
 
 
 @pytest.fixture
 def older(tmp_path: Path) -> Path:
-    """Where the source of a version is that keeps jobs in lists."""
+    """The folder with the source of a version that stores jobs in lists."""
     source = tmp_path / "older"
     shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
     change_format(source, 1)
@@ -136,5 +138,5 @@ def test_a_fill_that_began_in_the_lists_is_finished_by_the_new_owner(
             ask(node, f"ALTER TABLE {name} ADD COLUMN b INT")
         assert len(ask(old, "SHOW TABLES")) == len(ask(new, "SHOW TABLES")) == 3
     finally:
-        for each in nodes:
-            each.stop()
+        for started in nodes:
+            started.stop()

@@ -1,4 +1,4 @@
-"""A MODIFY is taken back on two nodes whose clients write; the owner is killed meanwhile."""
+"""UNDO of a MODIFY on two nodes whose clients write; the owner is killed meanwhile."""
 
 import threading
 from collections.abc import Iterator
@@ -16,13 +16,13 @@ ROWS = 3000
 @pytest.fixture
 def nodes(tmp_path: Path) -> Iterator[list[NodeProcess]]:
     url = f"lmdb://{tmp_path}/store"
-    found = [NodeProcess(url, tmp_path / f"log{n}", LEASE_S) for n in range(2)]
+    started = [NodeProcess(url, tmp_path / f"log{n}", LEASE_S) for n in range(2)]
     try:
-        for node in found:
+        for node in started:
             node.wait_ready()
-        yield found
+        yield started
     finally:
-        end_all(found)
+        end_all(started)
 
 
 def run(connection: Any, *texts: str) -> list[tuple[Any, ...]]:
@@ -62,26 +62,26 @@ def test_it_goes_on_at_the_other_node_and_no_value_is_lost(nodes: list[NodeProce
         writer.start()
         try:
             until(lambda: len(written) > 20)
-            asked = threading.Thread(target=run, args=(client, f"ADMIN UNDO DDL JOB {job}"))
-            asked.start()
+            undoing = threading.Thread(target=run, args=(client, f"ADMIN UNDO DDL JOB {job}"))
+            undoing.start()
             until(lambda: _is_filling(other, job))
             owner.kill()
             before = len(written)
-            asked.join()
+            undoing.join()
             until(lambda: len(written) > before)
         finally:
             stopped.set()
             writer.join()
         run(client, "ADMIN CHECK TABLE d.t")
-        wanted = {n: n + 5 if n in written and n % 2 else n + 0.25 for n in range(ROWS)}
-        assert dict(run(client, "SELECT id, p FROM d.t")) == wanted
-        found = run(client, "SELECT id, p FROM d.t FORCE INDEX (ip) WHERE p >= 0")
-        assert dict(found) == wanted
+        expected = {n: n + 5 if n in written and n % 2 else n + 0.25 for n in range(ROWS)}
+        assert dict(run(client, "SELECT id, p FROM d.t")) == expected
+        rows = run(client, "SELECT id, p FROM d.t FORCE INDEX (ip) WHERE p >= 0")
+        assert dict(rows) == expected
         assert not run(client, "SELECT * FROM information_schema.exuvia_undo")
 
 
 def _is_filling(node: NodeProcess, job: int) -> bool:
-    """Whether the newest job is a later one, and writes rows, or has."""
+    """Whether the newest job is a later one, and writes rows or has ended."""
     with node.connect(autocommit=True) as connection:
         newest = run(connection, "ADMIN SHOW DDL JOBS 1")[0]
     return newest[0] > job and newest[4] in ("write reorganization", "public")

@@ -1,4 +1,4 @@
-"""One real node for all tests of real clients, and two for those of several nodes."""
+"""One real node for all tests with real clients, and two for tests of several nodes."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,14 +11,14 @@ from support.node_processes import NodeProcess, running_nodes
 @pytest.fixture(scope="session")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
     folder: Path = tmp_path_factory.mktemp("wire")
-    with running_nodes(folder) as [found]:
-        with found.connect() as connection:
+    with running_nodes(folder) as [started]:
+        with started.connect() as connection:
             connection.query("CREATE DATABASE IF NOT EXISTS test")
-        yield found
+        yield started
 
 
 @pytest.fixture(scope="session")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[NodeProcess]]:
     folder: Path = tmp_path_factory.mktemp("pair")
-    with running_nodes(folder, 2) as found:
-        yield found
+    with running_nodes(folder, 2) as started:
+        yield started

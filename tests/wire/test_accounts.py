@@ -1,4 +1,4 @@
-"""Accounts over the wire: who is let in, by which proof, and what they may do on every node."""
+"""Accounts over the wire: authentication, and the privileges of accounts on every node."""
 
 import socket
 import ssl
@@ -28,15 +28,15 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[NodeProcess
     command += ["-subj", "/CN=localhost", "-keyout", str(key), "-out", str(certificate)]
     subprocess.run(command, check=True, capture_output=True)
     options = ("--ssl-cert", str(certificate), "--ssl-key", str(key))
-    with running_nodes(folder, 2, options=options) as found:
-        with found[0].connect() as root:
+    with running_nodes(folder, 2, options=options) as started:
+        with started[0].connect() as root:
             root.query("CREATE DATABASE shop")
             root.query("CREATE TABLE shop.t (id INT PRIMARY KEY, a INT)")
             root.query("CREATE TABLE shop.hidden (id INT)")
             root.query("CREATE VIEW shop.v AS SELECT id FROM shop.hidden")
             root.query("INSERT INTO shop.t VALUES (1, 10)")
             root.commit()
-        yield found
+        yield started
 
 
 def connected(
@@ -59,7 +59,7 @@ def rows(connection: pymysql.Connection, text: str) -> list[list[object]]:
         return [list(row) for row in cursor.fetchall()]
 
 
-def test_only_who_knows_the_password_is_let_in(nodes: list[NodeProcess]) -> None:
+def test_a_login_needs_the_password(nodes: list[NodeProcess]) -> None:
     with nodes[0].connect() as root:
         root.query("CREATE USER ann IDENTIFIED BY 'sesame'")
         for user, password, using in (
@@ -67,8 +67,8 @@ def test_only_who_knows_the_password_is_let_in(nodes: list[NodeProcess]) -> None
         ):  # fmt: skip
             with pytest.raises(pymysql.err.OperationalError) as caught:
                 connected(nodes[0], user, password)
-            said = f"Access denied for user '{user}'@'127.0.0.1' (using password: {using})"
-            assert caught.value.args == (1045, said)
+            message = f"Access denied for user '{user}'@'127.0.0.1' (using password: {using})"
+            assert caught.value.args == (1045, message)
         for node in nodes:
             with connected(node, "ann", "sesame") as ann:
                 assert rows(ann, "SELECT CURRENT_USER()") == [["ann@%"]]
@@ -79,7 +79,7 @@ def test_only_who_knows_the_password_is_let_in(nodes: list[NodeProcess]) -> None
         root.query("DROP USER ann")
 
 
-def test_caching_sha2_says_the_password_once_and_encrypted(nodes: list[NodeProcess]) -> None:
+def test_caching_sha2_sends_the_password_once_and_encrypted(nodes: list[NodeProcess]) -> None:
     node = nodes[0]
     encrypted = {"ssl": unverified()}
     with node.connect() as root:
@@ -120,8 +120,10 @@ def unverified() -> ssl.SSLContext:
 
 
 def test_require_secure_transport(nodes: list[NodeProcess]) -> None:
-    """Only a client that is encrypted may require it, as in TiDB: the others would be locked out,
-    and so would everybody of a node without a certificate."""
+    """Only an encrypted client may require it, as in TiDB.
+
+    Otherwise clients without encryption would be locked out, and everybody on a node without a
+    certificate."""
     with nodes[0].connect(autocommit=True, ssl_disabled=True) as plain:
         assert code(plain, "SET GLOBAL require_secure_transport = ON")[0] == 1105
         assert code(plain, "SET PERSIST require_secure_transport = 1")[0] == 1105
@@ -146,11 +148,11 @@ def test_a_node_shows_what_it_was_started_with(nodes: list[NodeProcess]) -> None
     names = "have_ssl", "have_openssl", "tls_version", "port", "ssl_cert"
     for node in nodes:
         with connected(node, "root") as root:
-            found = rows(root, f"SELECT {', '.join(f'@@global.{name}' for name in names)}")[0]
-            assert found[:4] == ["YES", "YES", "TLSv1.2,TLSv1.3", node.port]
-            assert str(found[4]).endswith("certificate.pem")
-            shown = dict(rows(root, "SHOW GLOBAL VARIABLES"))
-            assert [shown[name] for name in names] == list(map(str, found))
+            values = rows(root, f"SELECT {', '.join(f'@@global.{name}' for name in names)}")[0]
+            assert values[:4] == ["YES", "YES", "TLSv1.2,TLSv1.3", node.port]
+            assert str(values[4]).endswith("certificate.pem")
+            listed = dict(rows(root, "SHOW GLOBAL VARIABLES"))
+            assert [listed[name] for name in names] == list(map(str, values))
 
 
 def tls_client(port: int, is_mysql: bool, context: ssl.SSLContext, name: str = "") -> ssl.SSLSocket:
@@ -190,7 +192,7 @@ def test_tls_is_new_and_its_certificate_is_judged_by_clients(
 
 @pytest.mark.parametrize("is_mysql", [True, False])
 def test_half_a_handshake_holds_up_nobody(nodes: list[NodeProcess], is_mysql: bool) -> None:
-    """Nor do bytes that are no TLS, nor plain text sent behind the request for it."""
+    """Neither do bytes that are not TLS, nor plain text sent after the request for TLS."""
     node = nodes[0]
     port = node.port if is_mysql else node.status_port
     to_server = ssl.MemoryBIO()
@@ -224,7 +226,7 @@ def test_half_a_handshake_holds_up_nobody(nodes: list[NodeProcess], is_mysql: bo
         client.close()
 
 
-def test_an_expired_certificate_is_told_in_the_log(tmp_path: Path) -> None:
+def test_an_expired_certificate_is_logged(tmp_path: Path) -> None:
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"]
     command += ["-subj", "/CN=localhost", "-keyout", str(key), "-out", str(certificate)]
@@ -297,16 +299,16 @@ def test_an_account_with_one_grant_sees_nothing_else_at_any_door(nodes: list[Nod
         tables = rows(root, f"{listed} WHERE LOWER(table_schema) IN {schemas}")
         doors = [f"SELECT * FROM `{schema}`.`{table}`" for schema, table in tables]
         doors += [f"SHOW {kind}" for kind in KINDS]
-        seen = [door for door in doors if "zq" in answered(root, door)]
-        assert len(seen) > 30
+        revealing = [door for door in doors if "zq" in answered(root, door)]
+        assert len(revealing) > 30
         with connected(nodes[1], "low") as low:
             until(lambda: rows(low, "SELECT id FROM shop.t") == [[1]])
             assert [door for door in doors if "zq" in answered(low, door)] == []
             for number, text in REFUSED:
                 assert code(low, text)[0] == number, text
             rows(root, "GRANT CREATE VIEW ON shop.* TO low")
-            taken = "CREATE DEFINER = root VIEW shop.mine AS SELECT 1"
-            until(lambda: code(low, taken)[0] == 1227)
+            statement = "CREATE DEFINER = root VIEW shop.mine AS SELECT 1"
+            until(lambda: code(low, statement)[0] == 1227)
         rows(root, "UNLOCK STATS zqhome.zqtable")
         rows(root, "DROP DATABASE zqhome")
         rows(root, "DROP USER low")
@@ -321,21 +323,21 @@ def answered(connection: pymysql.Connection, text: str) -> str:
 
 
 @pytest.mark.parametrize("plugin", ["mysql_native_password", "caching_sha2_password"])
-def test_a_name_without_an_account_is_not_told_by_words_or_by_time(
+def test_a_name_without_an_account_is_not_revealed_by_texts_or_by_time(
     nodes: list[NodeProcess], plugin: str
 ) -> None:
     with connected(nodes[0], "root") as root:
         rows(root, f"CREATE USER known IDENTIFIED WITH {plugin} BY 'sesame'")
         took: dict[str, list[float]] = {"known": [], "nobody": []}
-        said = set()
+        texts = set()
         for _ in range(3):
             for user, times in took.items():
-                begun = monotonic()
+                began = monotonic()
                 with pytest.raises(pymysql.MySQLError) as caught:
                     connected(nodes[0], user, "wrong", ssl=unverified())
-                times.append(monotonic() - begun)
-                said.add(str(caught.value.args).replace(user, "?"))
-        assert len(said) == 1
+                times.append(monotonic() - began)
+                texts.add(str(caught.value.args).replace(user, "?"))
+        assert len(texts) == 1
         assert all(min(times) >= REFUSED_S for times in took.values())
         rows(root, "DROP USER known")
 
@@ -369,8 +371,8 @@ def test_statements_need_their_privileges(nodes: list[NodeProcess]) -> None:
             assert rows(bob, jobs) == [["t"]]
             own = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'shop'"
             assert rows(bob, own) == [["t"]]
-            known = "SELECT DISTINCT table_schema FROM information_schema.tables ORDER BY 1"
-            assert rows(bob, known) == [["information_schema"], ["shop"]]
+            query = "SELECT DISTINCT table_schema FROM information_schema.tables ORDER BY 1"
+            assert rows(bob, query) == [["information_schema"], ["shop"]]
             for text in (
                 "INSERT INTO shop.t VALUES (2, 2)", "UPDATE shop.t SET a = 1", "DELETE FROM shop.t",
                 "REPLACE INTO shop.t VALUES (1, 1)", "ALTER TABLE shop.t ADD c INT",
@@ -431,10 +433,10 @@ def test_accounts_are_in_a_resource_group_and_their_sessions_begin_there(
             "CREATE USER grouped IDENTIFIED BY 'p' RESOURCE GROUP gold",
         ):
             rows(root, text)
-        shown = "SHOW CREATE USER grouped"
-        assert str(rows(root, shown)[0][0]).endswith(" RESOURCE GROUP `Gold`")
-        wanted = (1105, "user [grouped] depends on the resource group to drop")
-        assert code(root, "DROP RESOURCE GROUP gold") == wanted
+        query = "SHOW CREATE USER grouped"
+        assert str(rows(root, query)[0][0]).endswith(" RESOURCE GROUP `Gold`")
+        expected = (1105, "user [grouped] depends on the resource group to drop")
+        assert code(root, "DROP RESOURCE GROUP gold") == expected
         with connected(nodes[1], "grouped", "p") as mine:
             assert rows(mine, "SELECT CURRENT_RESOURCE_GROUP()") == [["Gold"]]
             for text in (
@@ -451,8 +453,8 @@ def test_accounts_are_in_a_resource_group_and_their_sessions_begin_there(
             rows(mine, "CREATE PLACEMENT POLICY p FOLLOWERS = 2")
             rows(mine, "DROP PLACEMENT POLICY p")
         rows(root, "RENAME USER grouped TO renamed")
-        shown = "SHOW CREATE USER renamed"
-        assert str(rows(root, shown)[0][0]).endswith(" RESOURCE GROUP `Gold`")
+        query = "SHOW CREATE USER renamed"
+        assert str(rows(root, query)[0][0]).endswith(" RESOURCE GROUP `Gold`")
         rows(root, "ALTER USER renamed RESOURCE GROUP default")
         rows(root, "DROP RESOURCE GROUP gold")
         rows(root, "ALTER USER renamed RESOURCE GROUP tin")

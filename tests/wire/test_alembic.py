@@ -23,12 +23,12 @@ SHOP = Path(__file__).parent / "alembic_shop"
 
 
 def configuration(engine: sa.Engine) -> Config:
-    """What alembic.ini would say."""
-    found = Config()
-    found.set_main_option("script_location", str(SHOP))
-    found.set_main_option("path_separator", "os")
-    found.attributes["url"] = engine.url
-    return found
+    """The settings of an alembic.ini."""
+    config = Config()
+    config.set_main_option("script_location", str(SHOP))
+    config.set_main_option("path_separator", "os")
+    config.attributes["url"] = engine.url
+    return config
 
 
 class Writer:
@@ -84,13 +84,16 @@ def test_a_chain_of_migrations_under_a_writing_client(node: NodeProcess, shop: s
     with writer.writing():
         command.upgrade(config, "head")
         inspector = sa.inspect(shop)
-        columns = {each["name"]: each for each in inspector.get_columns("orders")}
+        columns = {column["name"]: column for column in inspector.get_columns("orders")}
         assert list(columns) == [*("id", "buyer", "amount", "note", "state", "placed", "currency")]
         assert isinstance(columns["amount"]["type"], sa.Numeric)
         assert columns["currency"]["default"] == "'EUR'"
         [key] = inspector.get_foreign_keys("orders")
         assert (key["name"], key["options"]) == ("fk_buyer", {"ondelete": "CASCADE"})
-        assert {each["name"] for each in inspector.get_indexes("orders")} == {"by_buyer", "by_note"}
+        assert {index["name"] for index in inspector.get_indexes("orders")} == {
+            "by_buyer",
+            "by_note",
+        }
         assert inspector.get_check_constraints("orders")[0]["name"] == "amount_is_positive"
         assert inspector.get_table_comment("orders") == {"text": "what was bought"}
         assert "basket" in inspector.get_table_names()
@@ -102,7 +105,7 @@ def test_a_chain_of_migrations_under_a_writing_client(node: NodeProcess, shop: s
         assert connection.execute(sa.text(count)).one() == (writer.orders,) * 3
         checked = connection.exec_driver_sql("ADMIN CHECK TABLE orders")
         assert not checked.returns_rows or checked.all() == []
-    first = [each["name"] for each in sa.inspect(shop).get_columns("orders")]
+    first = [column["name"] for column in sa.inspect(shop).get_columns("orders")]
     assert first == ["id", "buyer", "amount", "note", "state"]
     command.downgrade(config, "base")
     assert sa.inspect(shop).get_table_names() == ["alembic_version"]
@@ -113,9 +116,11 @@ def test_autogenerate_finds_no_difference_after_create_all(node: NodeProcess) ->
     METADATA.create_all(engine)
     options = {"compare_type": True, "compare_server_default": True}
     with engine.connect() as connection:
-        found = compare_metadata(MigrationContext.configure(connection, opts=options), METADATA)
+        differences = compare_metadata(
+            MigrationContext.configure(connection, opts=options), METADATA
+        )
     engine.dispose()
-    assert found == [], found
+    assert differences == [], differences
 
 
 def test_a_failed_migration_leaves_its_change_undone(shop: sa.Engine) -> None:
@@ -124,4 +129,4 @@ def test_a_failed_migration_leaves_its_change_undone(shop: sa.Engine) -> None:
         connection.execute(sa.text("INSERT INTO doubles VALUES (1), (1)"))
     with pytest.raises(sa.exc.IntegrityError), shop.begin() as connection:
         connection.execute(sa.text("ALTER TABLE doubles ADD COLUMN b INT, ADD UNIQUE one (a)"))
-    assert [each["name"] for each in sa.inspect(shop).get_columns("doubles")] == ["a"]
+    assert [column["name"] for column in sa.inspect(shop).get_columns("doubles")] == ["a"]

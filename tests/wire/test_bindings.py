@@ -1,4 +1,5 @@
-"""Bindings over real sockets, on two nodes: who may make them, and when the other node has them."""
+"""Bindings over real sockets, on two nodes: required privileges, and propagation to the other
+node."""
 
 from collections.abc import Iterator
 
@@ -20,12 +21,12 @@ def run(connection: pymysql.Connection, *texts: str) -> list[tuple[object, ...]]
 
 @pytest.fixture
 def root(pair: list[NodeProcess]) -> Iterator[pymysql.Connection]:
-    with pair[0].connect(autocommit=True) as found:
-        run(found, "CREATE DATABASE bound", "USE bound")
-        run(found, "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT, KEY a (a), KEY b (b))")
-        run(found, "INSERT INTO t VALUES (1, 1, 1), (2, 2, 2)")
-        yield found
-        run(found, f"DROP GLOBAL BINDING FOR {ASKED}", "DROP DATABASE bound")
+    with pair[0].connect(autocommit=True) as client:
+        run(client, "CREATE DATABASE bound", "USE bound")
+        run(client, "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT, KEY a (a), KEY b (b))")
+        run(client, "INSERT INTO t VALUES (1, 1, 1), (2, 2, 2)")
+        yield client
+        run(client, f"DROP GLOBAL BINDING FOR {ASKED}", "DROP DATABASE bound")
 
 
 def index_of(connection: pymysql.Connection) -> str:
@@ -63,7 +64,7 @@ def test_the_columns_are_tidbs(root: pymysql.Connection) -> None:
     run(root, f"CREATE BINDING FOR {ASKED} USING {HINTED}")
     with root.cursor() as cursor:
         cursor.execute("SHOW BINDINGS WHERE Source = 'manual'")
-        names = [each[0] for each in cursor.description]
+        names = [column[0] for column in cursor.description]
         (row,) = cursor.fetchall()
     assert names == [
         *("Original_sql", "Bind_sql", "Default_db", "Status", "Create_time", "Update_time"),

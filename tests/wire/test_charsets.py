@@ -15,14 +15,14 @@ def test_a_client_of_a_charset(node: NodeProcess, charset: str) -> None:
         cursor.execute(
             f"CREATE TABLE {charset}_t (id INT PRIMARY KEY, a VARCHAR(9)) CHARSET {charset}"
         )
-        for n, each in enumerate(texts):
-            cursor.execute(f"INSERT INTO {charset}_t VALUES (%s, %s)", (n, each))
+        for n, text in enumerate(texts):
+            cursor.execute(f"INSERT INTO {charset}_t VALUES (%s, %s)", (n, text))
         cursor.execute(
             f"SELECT a, LENGTH(a), LENGTH(%s) AS own FROM {charset}_t ORDER BY id", texts[:1]
         )
-        lengths = [len(each.encode(charset)) for each in texts]
+        lengths = [len(text.encode(charset)) for text in texts]
         assert list(cursor.fetchall()) == [
-            (each, size, lengths[0]) for each, size in zip(texts, lengths, strict=True)
+            (text, size, lengths[0]) for text, size in zip(texts, lengths, strict=True)
         ]
         cursor.execute(f"SELECT id FROM {charset}_t WHERE a = '\u7e17\\''")
         assert cursor.fetchall() == ((3,),)
@@ -34,8 +34,8 @@ def test_a_client_of_a_charset(node: NodeProcess, charset: str) -> None:
     with node.connect("test", autocommit=True) as client:
         cursor = client.cursor()
         cursor.execute(f"SELECT a FROM {charset}_t ORDER BY a")
-        wanted = sorted(texts, key=lambda each: each.encode(charset))
-        assert [row[0] for row in cursor.fetchall()] == wanted
+        expected = sorted(texts, key=lambda text: text.encode(charset))
+        assert [row[0] for row in cursor.fetchall()] == expected
 
 
 def test_a_client_of_latin2(node: NodeProcess) -> None:

@@ -17,7 +17,7 @@ from support.postgres import free_port
 
 
 class Done(NamedTuple):
-    """How a command ended."""
+    """The result of a command."""
 
     returncode: int
     stdout: str
@@ -25,14 +25,14 @@ class Done(NamedTuple):
 
 
 def exuvia(*arguments: str) -> Done:
-    """Run one command to its end, in this process: to begin one takes a second."""
+    """Run a command in this process, because starting a process takes a second."""
     done = CliRunner().invoke(app, arguments, env={"NO_COLOR": "1"}, prog_name="exuvia")
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     return Done(done.exit_code, done.stdout, done.stderr)
 
 
 def process(*arguments: str, text: str = "") -> Done:
-    """The same as a user does it."""
+    """Run a command in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-m", "exuvia.cli.main", *arguments],
         input=text,
@@ -66,10 +66,10 @@ def test_ddl_lists_and_shows_jobs(node: NodeProcess) -> None:
     port = f"-P{node.port}"
     exuvia("sql", port, "CREATE TABLE test.listed (a INT PRIMARY KEY)")
     jobs = json.loads(exuvia("ddl", "ls", port, "-o", "json").stdout)
-    job = next(each for each in jobs if each["TABLE_NAME"] == "listed")
+    job = next(job_row for job_row in jobs if job_row["TABLE_NAME"] == "listed")
     assert (job["JOB_TYPE"], job["STATE"]) == ("create table", "synced")
-    shown = exuvia("ddl", "show", port, str(job["JOB_ID"]))
-    assert "CREATE TABLE test.listed (a INT PRIMARY KEY)" in shown.stdout
+    output = exuvia("ddl", "show", port, str(job["JOB_ID"]))
+    assert "CREATE TABLE test.listed (a INT PRIMARY KEY)" in output.stdout
     assert exuvia("ddl", "show", port, "99999999").returncode == 1
     assert exuvia("ddl", "watch", port).returncode == 0
 
@@ -91,7 +91,7 @@ def test_every_command_has_a_help_text() -> None:
         assert command in done.stdout
 
 
-def test_the_feed_goes_on_behind_a_bookmark(node: NodeProcess, tmp_path: Path) -> None:
+def test_the_feed_continues_after_a_bookmark(node: NodeProcess, tmp_path: Path) -> None:
     port, bookmark = f"-P{node.port}", tmp_path / "position"
 
     def lines(*options: str) -> list[dict[str, object]]:
@@ -99,11 +99,11 @@ def test_the_feed_goes_on_behind_a_bookmark(node: NodeProcess, tmp_path: Path) -
         assert done.returncode == 0, done.stderr
         return [json.loads(line) for line in done.stdout.splitlines()]
 
-    def told(table: str) -> bool:
+    def has_event_of(table: str) -> bool:
         return any(table in json.dumps(line) for line in lines())
 
     exuvia("sql", port, "CREATE TABLE test.fed (a INT PRIMARY KEY)")
-    until(lambda: told('"O": "fed"'))
+    until(lambda: has_event_of('"O": "fed"'))
     first = lines("--bookmark", str(bookmark))
     assert first[-1]["kind"] == "create table"
     assert [line["position"] for line in first] == sorted(line["position"] for line in first)
@@ -112,8 +112,8 @@ def test_the_feed_goes_on_behind_a_bookmark(node: NodeProcess, tmp_path: Path) -
     until(lambda: lines("--after", str(first[-1]["position"])))
     (only,) = lines("--bookmark", str(bookmark))
     assert only["kind"] == "add column"
-    shown = exuvia("sql", port, "-o", "json", "ADMIN SHOW DDL NOTIFIER").stdout
-    feed = next(each for each in json.loads(shown) if each["HANDLER"] == "feed")
+    output = exuvia("sql", port, "-o", "json", "ADMIN SHOW DDL NOTIFIER").stdout
+    feed = next(handler for handler in json.loads(output) if handler["HANDLER"] == "feed")
     assert (feed["LAG"], feed["LAST_ERROR"]) == (0, "")
 
 
@@ -130,11 +130,11 @@ def test_without_a_node_a_command_ends_with_one_line(command: str) -> None:
 
 def outcome(done: Done) -> list[tuple[str, ...]]:
     """Rows of JSON as tuples."""
-    return [tuple(map(str, each.values())) for each in json.loads(done.stdout)]
+    return [tuple(map(str, row.values())) for row in json.loads(done.stdout)]
 
 
 def submitted(port: str, statement: str) -> str:
-    """The number of a job that nobody waits for."""
+    """Submit a job without waiting. Returns its number."""
     done = exuvia("sql", port, "-ojson", f"SET exuvia_ddl_async = ON; {statement}")
     [row] = json.loads(done.stdout.splitlines()[-1])
     return str(row["JOB_ID"])

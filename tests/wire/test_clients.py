@@ -23,19 +23,19 @@ def shell(node: NodeProcess, text: str, *options: str) -> subprocess.CompletedPr
 
 @pytest.fixture
 def driver(node: NodeProcess) -> Iterator[Any]:
-    found = mysql.connector.connect(
+    connection = mysql.connector.connect(
         host="127.0.0.1", port=node.port, user="root", database="test", use_pure=True
     )
-    yield found
-    found.close()
+    yield connection
+    connection.close()
 
 
 def test_a_driver_that_raises_warnings_raises_them_once(node: NodeProcess) -> None:
-    """SHOW WARNINGS itself has none, so the driver does not ask for them again and again."""
-    found = mysql.connector.connect(
+    """SHOW WARNINGS causes no warnings itself, so the driver does not repeat it."""
+    connection = mysql.connector.connect(
         host="127.0.0.1", port=node.port, user="root", raise_on_warnings=True, use_pure=True
     )
-    with found, found.cursor() as cursor:
+    with connection, connection.cursor() as cursor:
         with pytest.raises(mysql.connector.Error) as caught:
             cursor.execute("SET unique_checks = 0")
         assert caught.value.errno == 1681
@@ -77,11 +77,14 @@ def test_a_partial_index_and_a_dump_of_it(node: NodeProcess) -> None:
     """
     done = shell(node, text, "--batch")
     assert (done.returncode, done.stdout.split()) == (0, ["id", "2"]), done.stderr
-    taken = shell(node, "INSERT INTO part.job VALUES (5, 7, 'open')")
-    assert "ERROR 1062 (23000)" in taken.stderr and "'7' for key 'job.one_open'" in taken.stderr
-    shown = shell(node, "SHOW CREATE TABLE part.job", "--batch", "--raw", "-N").stdout
-    assert "UNIQUE KEY `one_open` (`owner`) WHERE `state` = _utf8mb4'open'" in shown
-    again = shown.split("\t", 1)[1].replace("`job`", "part.copied", 1)
+    duplicate = shell(node, "INSERT INTO part.job VALUES (5, 7, 'open')")
+    assert (
+        "ERROR 1062 (23000)" in duplicate.stderr
+        and "'7' for key 'job.one_open'" in duplicate.stderr
+    )
+    definition = shell(node, "SHOW CREATE TABLE part.job", "--batch", "--raw", "-N").stdout
+    assert "UNIQUE KEY `one_open` (`owner`) WHERE `state` = _utf8mb4'open'" in definition
+    again = definition.split("\t", 1)[1].replace("`job`", "part.copied", 1)
     assert shell(node, again).returncode == 0
     assert shell(node, "DROP DATABASE part").returncode == 0
 
@@ -89,8 +92,8 @@ def test_a_partial_index_and_a_dump_of_it(node: NodeProcess) -> None:
 def test_the_command_line_shows_errors_and_status(node: NodeProcess) -> None:
     bad = shell(node, "SELECT * FROM test.nothing")
     assert bad.returncode == 1
-    told = "ERROR 1146 (42S02) at line 1: Table 'test.nothing' doesn't exist"
-    assert bad.stderr.strip().endswith(told)
+    message = "ERROR 1146 (42S02) at line 1: Table 'test.nothing' doesn't exist"
+    assert bad.stderr.strip().endswith(message)
     assert "ERROR 1064 (42000)" in shell(node, "SELEKT 1").stderr
     status = shell(node, "status").stdout
     assert "8.0.33-exuvia" in status.lower()
@@ -111,8 +114,8 @@ def test_pymysql_sees_counts_transactions_and_found_rows(node: NodeProcess) -> N
         assert cursor.execute("UPDATE counts SET b = 5") == 1
         cursor.execute("SELECT b FROM counts")
         assert cursor.fetchall() == ((5,), (5,))
-    found = pymysql.constants.CLIENT.FOUND_ROWS
-    with node.connect("test", client_flag=found) as connection, connection.cursor() as cursor:
+    found_rows = pymysql.constants.CLIENT.FOUND_ROWS
+    with node.connect("test", client_flag=found_rows) as connection, connection.cursor() as cursor:
         assert cursor.execute("UPDATE counts SET b = 5") == 2
 
 
@@ -149,7 +152,7 @@ def test_every_type_goes_in_and_comes_out_the_same_in_text_and_binary(driver: An
 
 
 def _plain(row: Any) -> list[Any]:
-    """Driver's habits evened out: bytearrays, bits as bytes."""
+    """Normalises values of different drivers: bytearrays, bits as bytes."""
     values = [bytes(value) if isinstance(value, bytearray) else value for value in row]
     bits = values[-1]
     values[-1] = int.from_bytes(bits, "big") if isinstance(bits, bytes) else bits
@@ -171,7 +174,7 @@ def test_prepared_statements_find_and_change_rows(driver: Any) -> None:
     assert (caught.value.errno, caught.value.sqlstate) == (1062, "23000")
 
 
-def test_a_client_that_vanishes_leaves_nothing_behind(node: NodeProcess) -> None:
+def test_a_client_that_disconnects_leaves_nothing_open(node: NodeProcess) -> None:
     with node.connect("test", autocommit=True) as watching, watching.cursor() as cursor:
         cursor.execute("CREATE TABLE vanish (a INT PRIMARY KEY)")
         leaving = node.connect("test")
@@ -184,7 +187,7 @@ def test_a_client_that_vanishes_leaves_nothing_behind(node: NodeProcess) -> None
         assert cursor.fetchall() == ((0,),)
 
 
-def test_a_client_that_vanishes_in_a_schema_change_does_not_stop_it(node: NodeProcess) -> None:
+def test_a_client_that_disconnects_in_a_schema_change_does_not_stop_it(node: NodeProcess) -> None:
     with node.connect("test", autocommit=True) as watching, watching.cursor() as cursor:
         cursor.execute("CREATE TABLE going (a INT PRIMARY KEY)")
         leaving = node.connect("test")
@@ -260,7 +263,7 @@ def test_kill_ends_another_connection(node: NodeProcess) -> None:
         assert caught.value.args[0] == 1094
 
 
-def test_kill_query_ends_a_schema_change_that_says_what_it_waits_for(
+def test_kill_query_ends_a_schema_change_that_shows_what_it_waits_for(
     node: NodeProcess,
 ) -> None:
     with node.connect("test") as blocking, node.connect("test", autocommit=True) as changing:

@@ -36,8 +36,8 @@ def test_command_line(node: NodeProcess) -> None:
     assert done.stdout.split() == ["ab" * 5000, "7"], done.stderr
 
 
-class Kept:
-    """A transport that keeps what is written."""
+class Recorded:
+    """A transport that records written bytes."""
 
     def __init__(self) -> None:
         self.sent = bytearray()
@@ -48,15 +48,15 @@ class Kept:
 
 @pytest.mark.parametrize("size", [0, 1, 149, 150, 10_000, (1 << 24) + 5])
 def test_what_is_written_can_be_fed(size: int) -> None:
-    below: Any = Kept()
+    below: Any = Recorded()
     data = bytes(n * n % 251 for n in range(1000)) * (size // 1000 + 1)
     Compressed(below).write(data[:size])
-    reader, found = Compressed(below), bytearray()
+    reader, plain = Compressed(below), bytearray()
     for start in range(0, len(below.sent), 65_521):
         reader.put(bytes(below.sent[start : start + 65_521]))
         while (frame := reader.frame()) is not None:
-            found += b"".join(frame.inflated())
-    assert (found, reader.waiting) == (data[:size], 0)
+            plain += b"".join(frame.inflated())
+    assert (plain, reader.waiting) == (data[:size], 0)
 
 
 @pytest.mark.parametrize("before", [9, 10, 1 << 20])

@@ -1,4 +1,4 @@
-"""What deploy/ asks of Prometheus: every metric it names is one that a node exposes."""
+"""Dashboards and alerts in deploy/ use only metrics that a node exposes."""
 
 import json
 import re
@@ -26,7 +26,9 @@ def samples(node: NodeProcess) -> set[str]:
 
 def labels(node: NodeProcess, name: str) -> list[dict[str, str]]:
     families = text_string_to_metric_families(node.get("/metrics")[1])
-    return [each.labels for family in families for each in family.samples if each.name == name]
+    return [
+        sample.labels for family in families for sample in family.samples if sample.name == name
+    ]
 
 
 def named(text: str) -> set[str]:
@@ -47,9 +49,9 @@ def dashboard() -> ModuleType:
 def test_the_dashboard_is_what_the_registry_gives(dashboard: ModuleType) -> None:
     """Another metric, or another text of one, needs `python tools/dashboard.py`."""
     assert DASHBOARD.read_text() == dashboard.dashboard()
-    shown = [meter.name for panel in dashboard.panels() for meter in dashboard.meters_of(panel)]
-    assert set(shown) == set(METERS)
-    assert len(shown) == len(set(shown)) + 2  # jobs and commands have two panels
+    names = [meter.name for panel in dashboard.panels() for meter in dashboard.meters_of(panel)]
+    assert set(names) == set(METERS)
+    assert len(names) == len(set(names)) + 2  # jobs and commands have two panels
 
 
 def test_a_metric_of_each_type_gets_a_panel(dashboard: ModuleType) -> None:
@@ -69,16 +71,21 @@ def test_a_metric_of_each_type_gets_a_panel(dashboard: ModuleType) -> None:
 def test_the_registry_is_what_a_node_exposes(node: NodeProcess) -> None:
     until(lambda: "exuvia_store_file_bytes" in samples(node))
     page = node.get("/metrics")[1]
-    exposed = {each.name: each for each in text_string_to_metric_families(page)}
+    exposed = {
+        exposed_family.name: exposed_family
+        for exposed_family in text_string_to_metric_families(page)
+    }
     info = METERS["exuvia_owner"]  # the text format has no type for it
     meters = METERS | {info.name: info._replace(name="exuvia_owner_info", kind="gauge")}
-    assert set(exposed) == {each.name for each in meters.values()}
+    assert set(exposed) == {meter.name for meter in meters.values()}
     for meter in meters.values():
-        found = exposed[meter.name]
-        assert (found.type, found.documentation) == (meter.kind, meter.about), meter.name
+        exposed_family = exposed[meter.name]
+        assert (exposed_family.type, exposed_family.documentation) == (meter.kind, meter.about), (
+            meter.name
+        )
 
 
-def test_what_is_asked_for_is_there(node: NodeProcess) -> None:
+def test_metrics_in_use_are_exposed(node: NodeProcess) -> None:
     with node.connect(autocommit=True) as client, client.cursor() as cursor:
         with pytest.raises(Exception, match="1146"):
             cursor.execute("SELECT * FROM test.missing_of_all")
@@ -88,22 +95,22 @@ def test_what_is_asked_for_is_there(node: NodeProcess) -> None:
         until(lambda: labels(node, "exuvia_ddl_jobs"))
         exposed = samples(node)
         cursor.execute(f"ADMIN CANCEL DDL JOBS {job}")
-    asked = named(ALERTS.read_text())
+    used = named(ALERTS.read_text())
     panels = json.loads(DASHBOARD.read_text())["panels"]
     for panel in panels:
         for target in panel["targets"]:
             assert named(target["expr"]), panel["title"]
-            asked |= named(target["expr"])
-    exceptions = {"exuvia_disk_free_min", "exuvia_inspect_errors"}  # what texts speak of
-    assert asked - exposed == exceptions
-    assert len(asked) > 15
-    for each in ("stats meta", "priority queue", "feed"):
-        assert {"handler": each} in labels(node, "exuvia_event_handler_lag_events")
+            used |= named(target["expr"])
+    exceptions = {"exuvia_disk_free_min", "exuvia_inspect_errors"}  # names in texts
+    assert used - exposed == exceptions
+    assert len(used) > 15
+    for handler in ("stats meta", "priority queue", "feed"):
+        assert {"handler": handler} in labels(node, "exuvia_event_handler_lag_events")
     until(lambda: node.status()["jobs_unfinished"] == 0)
 
 
 def test_panels_do_not_lie_on_one_another() -> None:
-    taken: set[tuple[int, int]] = set()
+    occupied: set[tuple[int, int]] = set()
     panels = json.loads(DASHBOARD.read_text())["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     for panel in panels:
@@ -113,15 +120,15 @@ def test_panels_do_not_lie_on_one_another() -> None:
             for x in range(at["x"], at["x"] + at["w"])
             for y in range(at["y"], at["y"] + at["h"])
         }
-        assert not cells & taken, panel["title"]
-        taken |= cells
-    assert max(x for x, _ in taken) < 24
+        assert not cells & occupied, panel["title"]
+        occupied |= cells
+    assert max(x for x, _ in occupied) < 24
 
 
-def promtool(*arguments: str, folder: Path, given: str = "") -> None:
+def promtool(*arguments: str, folder: Path, stdin: str = "") -> None:
     assert PROMTOOL is not None
     done = subprocess.run(
-        [PROMTOOL, *arguments], cwd=folder, input=given, capture_output=True, text=True, check=False
+        [PROMTOOL, *arguments], cwd=folder, input=stdin, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -132,4 +139,4 @@ def test_promtool_finds_nothing(node: NodeProcess, tmp_path: Path) -> None:
     shutil.copy(Path(__file__).parent / "alerts_test.yml", tmp_path / "test.yml")
     promtool("check", "rules", "alerts.yml", folder=tmp_path)
     promtool("test", "rules", "test.yml", folder=tmp_path)
-    promtool("check", "metrics", folder=tmp_path, given=node.get("/metrics")[1])
+    promtool("check", "metrics", folder=tmp_path, stdin=node.get("/metrics")[1])

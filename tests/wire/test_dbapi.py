@@ -1,6 +1,6 @@
-"""PEP 249 on an embedded store, rule by rule, and that it answers as PyMySQL does over the wire.
+"""PEP 249 on an embedded store, rule by rule; results are those of PyMySQL over the wire.
 
-What is tested is what the field's own suite for PEP 249 (dbapi20 of Stuart Bishop) asks.
+The rules are those tested by the standard suite for PEP 249 (dbapi20 by Stuart Bishop).
 """
 
 import datetime
@@ -20,19 +20,19 @@ from support.node_processes import NodeProcess, running_nodes
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A store without a server; one connection keeps it open."""
-    found = f"lmdb://{tmp_path_factory.mktemp('dbapi')}/store"
-    with exuvia.connect(found) as connection:
+    store_url = f"lmdb://{tmp_path_factory.mktemp('dbapi')}/store"
+    with exuvia.connect(store_url) as connection:
         connection.cursor().execute("CREATE DATABASE shop")
-        yield found
+        yield store_url
 
 
 @pytest.fixture
 def connection(url: str) -> Iterator[dbapi.EmbeddedConnection]:
-    found = exuvia.connect(url, "shop")
-    found.cursor().execute("CREATE TABLE booze (name VARCHAR(20))")
-    yield found
-    if not found.closed:
-        found.close()
+    opened = exuvia.connect(url, "shop")
+    opened.cursor().execute("CREATE TABLE booze (name VARCHAR(20))")
+    yield opened
+    if not opened.closed:
+        opened.close()
     with exuvia.connect(url, "shop") as after:
         after.cursor().execute("DROP TABLE booze")
 
@@ -42,7 +42,7 @@ NAMES = ["Cooper's", "Carlton", "Pure Blonde", "100% Malt", "Victoria", "Étoile
 
 def filled(connection: dbapi.EmbeddedConnection) -> dbapi.EmbeddedCursor:
     cursor = connection.cursor()
-    cursor.executemany("INSERT INTO booze VALUES (%s)", [(each,) for each in NAMES])
+    cursor.executemany("INSERT INTO booze VALUES (%s)", [(name,) for name in NAMES])
     return cursor
 
 
@@ -53,7 +53,7 @@ def test_the_module(url: str) -> None:
     assert not hasattr(exuvia, "os") and not hasattr(exuvia, "_mapped")
 
 
-def test_exceptions_are_pep_249s_tree_and_stand_on_connections(
+def test_exceptions_are_pep_249s_tree_and_are_attributes_of_connections(
     connection: dbapi.EmbeddedConnection,
 ) -> None:
     assert issubclass(exuvia.Warning, Exception) and issubclass(exuvia.Error, Exception)
@@ -68,9 +68,9 @@ def test_exceptions_are_pep_249s_tree_and_stand_on_connections(
 def test_transactions(url: str, connection: dbapi.EmbeddedConnection) -> None:
     cursor = filled(connection)
     with exuvia.connect(url, "shop") as other:
-        seen = other.cursor()
-        seen.execute("SELECT COUNT(*) FROM booze")
-        assert seen.fetchone() == (0,)
+        reader = other.cursor()
+        reader.execute("SELECT COUNT(*) FROM booze")
+        assert reader.fetchone() == (0,)
     connection.rollback()
     cursor.execute("SELECT * FROM booze")
     assert cursor.fetchall() == []
@@ -81,9 +81,9 @@ def test_transactions(url: str, connection: dbapi.EmbeddedConnection) -> None:
     filled(connection)
     connection.close()  # undoes what is open
     with exuvia.connect(url, "shop") as other:
-        seen = other.cursor()
-        seen.execute("SELECT COUNT(*) FROM booze")
-        assert seen.fetchone() == (len(NAMES),)
+        reader = other.cursor()
+        reader.execute("SELECT COUNT(*) FROM booze")
+        assert reader.fetchone() == (len(NAMES),)
 
 
 def test_cursors_of_a_connection_share_its_transaction(
@@ -143,19 +143,19 @@ def test_fetching(connection: dbapi.EmbeddedConnection) -> None:
     with pytest.raises(exuvia.Error):
         cursor.fetchone()  # after what has no rows
     cursor.execute("DELETE FROM booze WHERE name = 'x'")
-    wanted = sorted((each,) for each in NAMES)
+    expected = sorted((name,) for name in NAMES)
     cursor.execute("SELECT name FROM booze ORDER BY name")
-    found = [cursor.fetchone(), *cursor.fetchmany(), *cursor.fetchmany(2)]
+    fetched = [cursor.fetchone(), *cursor.fetchmany(), *cursor.fetchmany(2)]
     assert cursor.rownumber == 4
-    found += cursor.fetchmany(10)
-    assert found == wanted
+    fetched += cursor.fetchmany(10)
+    assert fetched == expected
     assert (cursor.fetchone(), cursor.fetchmany(3), cursor.fetchall()) == (None, [], [])
     cursor.arraysize = 4
     cursor.execute("SELECT name FROM booze ORDER BY name")
-    assert cursor.fetchmany() == wanted[:4]
-    assert cursor.fetchall() == wanted[4:]
+    assert cursor.fetchmany() == expected[:4]
+    assert cursor.fetchall() == expected[4:]
     cursor.execute("SELECT name FROM booze ORDER BY name")
-    assert list(cursor) == wanted
+    assert list(cursor) == expected
     cursor.execute("SELECT name FROM booze WHERE name = ''")
     assert (cursor.rowcount, cursor.fetchone(), cursor.fetchall()) == (0, None, [])
 
@@ -176,7 +176,7 @@ def test_parameters(connection: dbapi.EmbeddedConnection) -> None:
     assert cursor.fetchone() == (1,)
     cursor.execute("SELECT %s LIKE 'a?%%'", "a?c")  # one that is no list
     assert cursor.fetchone() == (1,)
-    for operation, given in (
+    for operation, parameters in (
         ("SELECT %s", ()),
         ("SELECT %s", (1, 2)),
         ("SELECT %(a)s", {"b": 1}),
@@ -189,7 +189,7 @@ def test_parameters(connection: dbapi.EmbeddedConnection) -> None:
         ("SELECT ?, %s", (1,)),
     ):
         with pytest.raises(exuvia.Error) as refused:
-            cursor.execute(operation, given)
+            cursor.execute(operation, parameters)
         assert isinstance(refused.value, exuvia.ProgrammingError | exuvia.OperationalError)
 
 
@@ -208,9 +208,9 @@ def test_executemany_is_done_or_undone_as_one(
     assert cursor.fetchall() == [(8, 9)]
     cursor.executemany("INSERT INTO keyed (n) VALUES (%s)", [(20,), (21,)])
     with exuvia.connect(url, "shop") as other:
-        seen = other.cursor()
-        seen.execute("SELECT COUNT(*) FROM keyed")
-        assert seen.fetchone() == (11,)
+        reader = other.cursor()
+        reader.execute("SELECT COUNT(*) FROM keyed")
+        assert reader.fetchone() == (11,)
     cursor.execute("INSERT INTO keyed (n) VALUES (%s)", (30,))
     first = cursor.lastrowid
     cursor.execute("SELECT LAST_INSERT_ID()")
@@ -231,15 +231,15 @@ def test_several_statements_have_an_answer_each(connection: dbapi.EmbeddedConnec
 
 
 def test_contexts(url: str, connection: dbapi.EmbeddedConnection) -> None:
-    with exuvia.connect(url, "shop") as kept, kept.cursor() as cursor:
+    with exuvia.connect(url, "shop") as writer, writer.cursor() as cursor:
         cursor.execute("INSERT INTO booze VALUES ('kept')")
     with pytest.raises(ZeroDivisionError), exuvia.connect(url, "shop") as lost:
         lost.cursor().execute("INSERT INTO booze VALUES ('lost')")
         raise ZeroDivisionError
-    assert kept.closed and lost.closed
-    seen = connection.cursor()
-    seen.execute("SELECT * FROM booze")
-    assert seen.fetchall() == [("kept",)]
+    assert writer.closed and lost.closed
+    reader = connection.cursor()
+    reader.execute("SELECT * FROM booze")
+    assert reader.fetchall() == [("kept",)]
 
 
 def test_errors_are_those_of_pymysql(connection: dbapi.EmbeddedConnection) -> None:
@@ -276,24 +276,24 @@ def test_constructors_and_types() -> None:
 
 
 def test_threads_share_the_module(url: str, connection: dbapi.EmbeddedConnection) -> None:
-    found: list[Any] = []
+    results: list[Any] = []
 
     def work(n: int) -> None:
         with exuvia.connect(url, "shop") as own:
             own.cursor().execute("INSERT INTO booze VALUES (%s)", (str(n),))
-        found.append(n)
+        results.append(n)
 
     threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join(30)
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
     cursor = connection.cursor()
     cursor.execute("SELECT COUNT(*) FROM booze")
-    assert (len(found), cursor.fetchone()) == (8, (8,))
+    assert (len(results), cursor.fetchone()) == (8, (8,))
 
 
-# -- beside the wire -------------------------------------------------------------------------------
+# -- compared with the wire ------------------------------------------------------------------------
 
 TYPES = """
     i INT, u BIGINT UNSIGNED, z INT(5) ZEROFILL, y YEAR, b BIT(10), d DECIMAL(12, 4), f FLOAT,
@@ -323,7 +323,7 @@ QUERIES = (
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]]:
-    """Two clients of one store: embedded beside a node, and PyMySQL over the wire."""
+    """Two clients of one store: embedded on the host of a node, and PyMySQL over the wire."""
     with running_nodes(tmp_path_factory.mktemp("both")) as [node]:
         yield from _both(node)
 
@@ -349,7 +349,7 @@ def test_values_and_descriptions_are_as_over_the_wire(both: tuple[Any, Any]) -> 
         own.execute(query)
         wire.execute(query)
         assert own.fetchall() == list(wire.fetchall()), query
-        told, wanted = own.description, wire.description
-        for one, other in zip(told, wanted, strict=True):
+        embedded_columns, wire_columns = own.description, wire.description
+        for one, other in zip(embedded_columns, wire_columns, strict=True):
             assert one == other, query
         assert own.rowcount == wire.rowcount

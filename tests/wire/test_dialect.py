@@ -1,4 +1,4 @@
-"""The dialect `exuvia://` on a node and on an embedded store, and Alembic by it.
+"""The dialect `exuvia://` on a node and on an embedded store, and Alembic with it.
 
 SQLAlchemy's own suite for dialects runs in test_sqlalchemy.py.
 """
@@ -32,7 +32,7 @@ with context.config.attributes["engine"].connect() as connection:
 
 
 def embedded_url(folder: Path, database: str) -> str:
-    """Of a store below that folder, with the database made."""
+    """The URL of a store below that folder; creates the database."""
     with exuvia.connect(f"lmdb://{folder}/store") as connection:
         connection.cursor().execute(f"CREATE DATABASE {database}")
     return f"exuvia://{folder}/store?database={database}"
@@ -49,10 +49,10 @@ def engine(
         with node.connect() as connection:
             connection.query("CREATE DATABASE dialect")
         url = f"exuvia://root@127.0.0.1:{node.port}/dialect"
-    found = sa.create_engine(url)
-    assert found.dialect.driver == {"embedded": "embedded", "wire": "pymysql"}[request.param]
-    yield found
-    found.dispose()
+    built = sa.create_engine(url)
+    assert built.dialect.driver == {"embedded": "embedded", "wire": "pymysql"}[request.param]
+    yield built
+    built.dispose()
 
 
 def configuration(engine: sa.Engine, folder: Path, metadata: sa.MetaData) -> Config:
@@ -61,20 +61,20 @@ def configuration(engine: sa.Engine, folder: Path, metadata: sa.MetaData) -> Con
     (folder / "env.py").write_text(ENVIRONMENT)
     template = Path(alembic.__file__).parent / "templates" / "generic" / "script.py.mako"
     (folder / "script.py.mako").write_text(template.read_text())
-    found = Config()
-    found.set_main_option("script_location", str(folder))
-    found.set_main_option("path_separator", "os")
-    found.attributes |= {"engine": engine, "metadata": metadata}
-    return found
+    config = Config()
+    config.set_main_option("script_location", str(folder))
+    config.set_main_option("path_separator", "os")
+    config.attributes |= {"engine": engine, "metadata": metadata}
+    return config
 
 
 def changed() -> sa.MetaData:
     """The same tables later: a table, columns, an index and a constraint more, a type widened, a
     default changed."""
-    found = sa.MetaData()
+    metadata = sa.MetaData()
     for table in METADATA.sorted_tables:
-        table.to_metadata(found)
-    author, book = found.tables["author"], found.tables["book"]
+        table.to_metadata(metadata)
+    author, book = metadata.tables["author"], metadata.tables["book"]
     author.append_column(sa.Column("note", sa.Text, comment="anything"))
     author.append_column(sa.Column("rank", sa.Integer, nullable=False, server_default="7"))
     sa.Index("by_rank", author.c.rank, author.c.name)
@@ -84,7 +84,7 @@ def changed() -> sa.MetaData:
     sa.CheckConstraint("rank >= 0", name="rank_is_positive", table=author)
     sa.Table(
         "review",
-        found,
+        metadata,
         sa.Column("id", sa.Integer, primary_key=True),
         sa.Column("book_id", sa.ForeignKey("book.id", name="fk_review", ondelete="CASCADE")),
         sa.Column("stars", sa.Enum("one", "two", name="stars"), server_default="one"),
@@ -93,7 +93,7 @@ def changed() -> sa.MetaData:
         sa.Index("by_stars", "stars", sa.text("id DESC")),
     )
     assert book is not None
-    return found
+    return metadata
 
 
 def test_autogenerate_is_quiet_after_its_own_upgrade(engine: sa.Engine, tmp_path: Path) -> None:
@@ -110,8 +110,8 @@ def test_autogenerate_is_quiet_after_its_own_upgrade(engine: sa.Engine, tmp_path
     with engine.begin() as connection:
         row = {name: value for name, (_, value) in KINDS.items()}
         connection.execute(kinds.insert(), [{"id": 1, **row}])
-        [found] = connection.execute(kinds.select()).mappings()
-        assert {name: found[name] for name in row} == row
+        [stored] = connection.execute(kinds.select()).mappings()
+        assert {name: stored[name] for name in row} == row
     [lengths] = [i for i in sa.inspect(engine).get_indexes("book") if i["name"] == "by_title"]
     assert lengths["dialect_options"] == {"exuvia_length": {"title": 10}}
     [check] = sa.inspect(engine).get_check_constraints("book")
@@ -156,7 +156,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "clients.md"
 
 def test_what_the_documentation_shows_runs(tmp_path: Path) -> None:
     text = DOCUMENT.read_text().partition("## Embedded")[2].partition("\n## ")[0]
-    snippets = [each.partition("```")[0] for each in text.split("```python\n")[1:]]
+    snippets = [block.partition("```")[0] for block in text.split("```python\n")[1:]]
     assert len(snippets) == 2
     program = "\n".join(snippets).replace("/var/lib/shop", str(tmp_path / "shop"))
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""A Django site with its admin: migrated forward and back, used, inspected. PyMySQL is its driver.
+"""A Django site with its admin and PyMySQL: migrated forward and back, used, inspected.
 
 The site is `tests/wire/django_site`; commands run in processes of their own.
 The database ignores case, as Django expects of MySQL. It is one for all tests, in their order.
@@ -18,7 +18,7 @@ SITE = Path(__file__).parent / "django_site"
 
 
 class Site:
-    """The site on a database of its own."""
+    """The site with a database of its own."""
 
     def __init__(self, node: NodeProcess, database: str) -> None:
         with node.connect() as connection:
@@ -34,11 +34,11 @@ class Site:
         }
 
     def manage(self, *commands: str) -> str:
-        """What commands of Django print, one after the other in one process; all must succeed."""
+        """Run Django commands in one process. Returns their output; all must succeed."""
         return self.python("commands.py", *commands)
 
     def python(self, *arguments: str) -> str:
-        """The same for any program."""
+        """Run Python in a process with the site's settings. Returns its output; it must succeed."""
         done = subprocess.run(
             [sys.executable, *arguments],
             cwd=SITE, env=self._environment, capture_output=True, text=True, timeout=60,
@@ -47,7 +47,7 @@ class Site:
         return done.stdout
 
     def rows(self, text: str) -> list[tuple[object, ...]]:
-        """A query's rows, by another client."""
+        """The rows of a query by another client."""
         with self.node.connect(self.database) as connection, connection.cursor() as cursor:
             cursor.execute(text)
             return list(cursor.fetchall())
@@ -63,9 +63,9 @@ def test_migrations_run_forward_back_and_forward(site: Site) -> None:
     with site.node.connect(site.database, autocommit=True) as connection:
         connection.query("INSERT INTO shop_author (name, email) VALUES ('Bob', 'b@x')")
         connection.query("INSERT INTO shop_tag (word) VALUES ('old')")
-    told = site.manage("migrate", "makemigrations --check --dry-run", "check --database default")
-    assert "Applying shop.second... OK" in told
-    assert "No changes detected" in told
+    output = site.manage("migrate", "makemigrations --check --dry-run", "check --database default")
+    assert "Applying shop.second... OK" in output
+    assert "No changes detected" in output
     assert site.rows("SELECT full_name, bio FROM shop_author") == [("Bob", "Bob wrote.")]
     assert site.rows("SELECT slug, parent_id FROM shop_label") == [("old", None)]
     assert "Unapplying shop.second... OK" in site.manage("migrate shop first")
@@ -91,9 +91,9 @@ def test_an_application_works_is_inspected_dumped_and_loaded(site: Site, tmp_pat
     book = ("One", Decimal("7.50"), "00FF", '{"k": [1, {"z": null}], "s": "x"}')
     assert site.rows(query) == [book]
     dump = f"dumpdata shop auth.user --output {tmp_path / 'shop.json'}"
-    found = site.manage("inspectdb shop_book shop_author shop_label", dump, "flush --no-input")
+    output = site.manage("inspectdb shop_book shop_author shop_label", dump, "flush --no-input")
     for line in INSPECTED:
-        assert line in found, found
+        assert line in output, output
     assert site.rows(query) == []
     assert site.manage(f"loaddata {tmp_path / 'shop.json'}").startswith("Installed ")
     assert site.rows(query) == [book]

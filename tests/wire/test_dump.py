@@ -36,18 +36,18 @@ INSERT INTO a_child (id, item_id, a, b, up) VALUES (1, 1, 1, 'a', NULL), (2, 2, 
 INSERT INTO cut VALUES (1, '2023-05-05'), (2, '2024-05-05');
 INSERT INTO hashed VALUES (1), (2), (3);
 """
-# what a dump sets itself unless it is --compact
+# settings that a dump contains unless it is --compact
 LOADING = "--init-command=SET foreign_key_checks = 0, sql_mode = 'NO_AUTO_VALUE_ON_ZERO'"
 PLAIN = ("--skip-comments", "--no-tablespaces")
 
 
 def counted(dump: bytes) -> bytes:
-    """A dump without the next ids: as in TiDB they move on by a block when rows are loaded."""
+    """A dump without the next ids, because loading rows moves them on by a block, as in TiDB."""
     return re.sub(rb" AUTO_INCREMENT=\d+", b"", dump)
 
 
 def client(node: NodeProcess, program: str, *options: str, text: bytes = b"") -> bytes:
-    """What a client program prints; it must succeed."""
+    """Run a client program. Returns its output; it must succeed."""
     command = [program, "-h127.0.0.1", f"-P{node.port}", "-uroot", *options]
     done = subprocess.run(command, input=text, capture_output=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
@@ -84,8 +84,8 @@ def test_a_dump_loads_and_dumps_the_same(node: NodeProcess, options: tuple[str, 
     again = client(node, "mysqldump", *PLAIN, "loaded")
     assert counted(again) == counted(plain)  # a view names its tables' database, as in TiDB
     query = "SELECT * FROM later ORDER BY id; SELECT id, whole, kept FROM a_child"
-    found = client(node, "mysql", "-N", "loaded", "-e", query)
-    assert found.split() == [*b"1 one 2 two".split(), *b"1 10 a-1 2 20 NULL".split()]
+    output = client(node, "mysql", "-N", "loaded", "-e", query)
+    assert output.split() == [*b"1 one 2 two".split(), *b"1 10 a-1 2 20 NULL".split()]
 
 
 def test_a_dump_of_databases_loads_where_they_are(node: NodeProcess) -> None:

@@ -27,10 +27,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def node(folder: Path) -> Iterator[NodeProcess]:
     (folder / "open").mkdir()
-    with running_nodes(folder, options=("--secure-file-priv", str(folder / "open"))) as [found]:
-        with connected(found) as client:
+    with running_nodes(folder, options=("--secure-file-priv", str(folder / "open"))) as [started]:
+        with connected(started) as client:
             client.query("CREATE DATABASE files")
-        yield found
+        yield started
 
 
 def connected(node: NodeProcess, **more: object) -> RawConnection:
@@ -53,10 +53,10 @@ def refused(client: RawConnection, text: str) -> int:
 
 @pytest.fixture
 def client(node: NodeProcess) -> Iterator[RawConnection]:
-    with connected(node, database="files") as found:
-        found.query("DROP TABLE IF EXISTS t")
-        found.query("CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(40), amount DECIMAL(8, 2))")
-        yield found
+    with connected(node, database="files") as opened:
+        opened.query("DROP TABLE IF EXISTS t")
+        opened.query("CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(40), amount DECIMAL(8, 2))")
+        yield opened
 
 
 def test_a_clients_file_in_batches(client: RawConnection, folder: Path) -> None:
@@ -70,9 +70,9 @@ def test_a_clients_file_in_batches(client: RawConnection, folder: Path) -> None:
             " OPTIONALLY ENCLOSED BY '\"' ESCAPED BY ''"
         )
     assert affected == ROWS
-    found = rows(client, "SELECT count(*), sum(id), sum(amount) FROM t")[0]
+    sums = rows(client, "SELECT count(*), sum(id), sum(amount) FROM t")[0]
     total = ROWS * (ROWS - 1) // 2
-    assert [float(each) for each in found] == [ROWS, total, total / 4]  # type: ignore[arg-type]
+    assert [float(total_of) for total_of in sums] == [ROWS, total, total / 4]  # type: ignore[arg-type]
     assert rows(client, "SELECT name FROM t WHERE id = 7") == [('a "quoted", name\n7',)]
     assert rows(client, "SELECT 1 + 1") == [(2,)]  # the protocol goes on
 
@@ -80,23 +80,23 @@ def test_a_clients_file_in_batches(client: RawConnection, folder: Path) -> None:
 def test_auto_id_cache_1_takes_ids_by_batch(
     node: NodeProcess, client: RawConnection, folder: Path
 ) -> None:
-    """Beside others who take ids one by one, rows of one batch follow one another."""
+    """While others take ids one by one, the ids of one batch are consecutive."""
     path = folder / "values.csv"
     path.write_text("".join(f"{n}\n" for n in range(1000)))
     client.query("DROP TABLE IF EXISTS ids")
     client.query("CREATE TABLE ids (id INT AUTO_INCREMENT PRIMARY KEY, v INT) AUTO_ID_CACHE 1")
-    over, begun = threading.Event(), threading.Event()
+    over, started = threading.Event(), threading.Event()
 
     def take() -> None:
         with connected(node, database="files") as other:
             while not over.is_set():
                 other.query("INSERT INTO ids (v) VALUES (-1)")
-                begun.set()
+                started.set()
 
     taking = threading.Thread(target=take)
     taking.start()
     try:
-        assert begun.wait(30)
+        assert started.wait(30)
         client.query(f"LOAD DATA LOCAL INFILE '{path}' INTO TABLE ids (v)")
     finally:
         over.set()
@@ -150,7 +150,7 @@ def test_a_file_that_is_refused_leaves_the_protocol_whole(
 
 
 def sent(client: RawConnection, statement: str, parts: Iterable[bytes]) -> bytes:
-    """The answer to LOAD DATA LOCAL whose file is sent in these packets."""
+    """The answer to LOAD DATA LOCAL with the file sent in these packets."""
     client.send_command(3, statement)
     assert client.read_packet().get_all_data()[:1] == b"\xfb"
     number = 2
@@ -176,10 +176,10 @@ def test_lines_without_end_take_linear_time(
 ) -> None:
     """Long lines in small packets: some of these took minutes, and stalled other clients."""
     client.query("CREATE TABLE IF NOT EXISTS long_lines (v LONGTEXT)")
-    begun = monotonic()
+    began = monotonic()
     load = f"LOAD DATA LOCAL INFILE 'x' INTO TABLE long_lines {form}"
     assert sent(client, load, [first, *[part] * (128 if part[:1] == b"\t" else 2048)])[0] == 0
-    assert monotonic() - begun < 10
+    assert monotonic() - began < 10
     client.query("DROP TABLE long_lines")
 
 
@@ -197,7 +197,7 @@ def test_a_line_larger_than_a_packet_is_refused(client: RawConnection) -> None:
 def test_a_client_that_stops_within_its_file_is_ended_by_kill(
     node: NodeProcess, client: RawConnection
 ) -> None:
-    """KILL QUERY frees what the statement holds, though the client says nothing."""
+    """KILL QUERY releases what the statement holds, although the client sends nothing."""
     client.query("INSERT INTO t VALUES (1, 'a', 1)")
     client.query("SET SESSION autocommit = 0")
     client.query("UPDATE t SET name = 'b' WHERE id = 1")
@@ -231,8 +231,8 @@ def test_a_file_that_is_not_written_whole_is_removed(tmp_path: Path, error: Exce
     with pytest.raises((Refused, MemoryError)) as caught:
         write_file(tmp_path / "out.txt", chunks())
     if isinstance(error, OSError):
-        said = f"Can't create/write to file '{tmp_path}/out.txt' (No space left on device)"
-        assert str(caught.value) == said
+        message = f"Can't create/write to file '{tmp_path}/out.txt' (No space left on device)"
+        assert str(caught.value) == message
     assert not (tmp_path / "out.txt").exists()
 
 
@@ -257,8 +257,10 @@ def test_files_of_the_host_only_where_they_may_be(
     written = (folder / "open" / "out.txt").read_text()
     assert written == "1\ta\\\tb\\\n\\\\\t1.50\n2\t\\N\t\\N\n"
     assert refused(client, "SELECT 1 INTO OUTFILE 'out.txt'") == 1086
-    shown = f"{(folder / 'open').resolve()}/"
-    assert rows(client, "SELECT @@secure_file_priv, @@global.secure_file_priv") == [(shown, shown)]
+    directory = f"{(folder / 'open').resolve()}/"
+    assert rows(client, "SELECT @@secure_file_priv, @@global.secure_file_priv") == [
+        (directory, directory)
+    ]
     links = {
         "link": outside,
         "folder": folder,

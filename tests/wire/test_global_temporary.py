@@ -24,15 +24,15 @@ def run(connection: pymysql.Connection, *texts: str) -> list[tuple[object, ...]]
 
 @pytest.fixture
 def clients(pair: list[NodeProcess]) -> Iterator[list[pymysql.Connection]]:
-    """Two of each node."""
+    """Two clients of each node."""
     with pair[0].connect(autocommit=True) as first:
         run(first, "CREATE DATABASE IF NOT EXISTS gt", "USE gt", "DROP TABLE IF EXISTS t, o")
         run(first, f"CREATE GLOBAL TEMPORARY TABLE t {COLUMNS} ON COMMIT DELETE ROWS")
         run(first, "CREATE TABLE o (who INT, id INT, a INT, PRIMARY KEY (who, id))")
-    found = [node.connect("gt", autocommit=True) for node in pair for _ in range(2)]
-    yield found
-    for each in found:
-        each.close()
+    opened = [node.connect("gt", autocommit=True) for node in pair for _ in range(2)]
+    yield opened
+    for client in opened:
+        client.close()
 
 
 def test_each_client_sees_its_own_rows(clients: list[pymysql.Connection]) -> None:
@@ -56,45 +56,46 @@ def test_each_client_sees_its_own_rows(clients: list[pymysql.Connection]) -> Non
 
 
 def _work(client: pymysql.Connection, who: int) -> list[str]:
-    """Transactions by way of the temporary table; what was wrong."""
+    """Runs transactions with the temporary table. Returns a list of faults."""
     wrong = []
     for n in range(ROUNDS):
         values = ", ".join(f"({who * 1000 + n * ROWS + at}, 'w{who}')" for at in range(ROWS))
         run(client, "BEGIN", f"INSERT INTO t (a, b) VALUES {values}")
-        seen = run(client, f"SELECT count(*), count(nullif(b, 'w{who}')), min(id) FROM t")
-        if seen != [(ROWS, 0, 1)]:
-            wrong.append(f"{who}: {seen}")
+        observed = run(client, f"SELECT count(*), count(nullif(b, 'w{who}')), min(id) FROM t")
+        if observed != [(ROWS, 0, 1)]:
+            wrong.append(f"{who}: {observed}")
         run(client, f"INSERT INTO o SELECT {who}, id + {n * ROWS}, a FROM t", "COMMIT")
         if run(client, "SELECT count(*) FROM t") != [(0,)]:
             wrong.append(f"{who}: rows after COMMIT")
     return wrong
 
 
-def test_all_at_once_beside_schema_changes(
+def test_all_at_once_during_schema_changes(
     clients: list[pymysql.Connection], pair: list[NodeProcess]
 ) -> None:
-    """What clients of two nodes bring through it arrives whole, while indexes come and go."""
+    """Rows that clients of two nodes write through the table are complete while indexes are added
+    and dropped."""
     with ThreadPoolExecutor(len(clients)) as pool, pair[1].connect("gt", autocommit=True) as other:
         working = [pool.submit(_work, client, n) for n, client in enumerate(clients)]
         changes = 0
-        while not all(each.done() for each in working):
+        while not all(future.done() for future in working):
             run(other, "ALTER TABLE t ADD INDEX ib (b)", "ALTER TABLE t DROP INDEX ib")
             changes += 1
-        assert [each.result() for each in working] == [[]] * len(clients)
+        assert [future.result() for future in working] == [[]] * len(clients)
         assert changes > 0
-        found = run(
+        totals = run(
             other, "SELECT who, count(*), count(distinct a) FROM o GROUP BY who ORDER BY who"
         )
-    assert found == [(n, ROUNDS * ROWS, ROUNDS * ROWS) for n in range(len(clients))]
+    assert totals == [(n, ROUNDS * ROWS, ROUNDS * ROWS) for n in range(len(clients))]
 
 
 def test_a_client_that_breaks_off_leaves_nothing(
     clients: list[pymysql.Connection], pair: list[NodeProcess]
 ) -> None:
-    """Its transaction ends with it: a schema change that waited for its rows goes on."""
-    gone = pair[0].connect("gt", autocommit=True)
-    run(gone, "BEGIN", "INSERT INTO t (a) VALUES (1)")
-    gone.break_off()
+    """Its transaction ends with it: a schema change that waited for its rows continues."""
+    closed = pair[0].connect("gt", autocommit=True)
+    run(closed, "BEGIN", "INSERT INTO t (a) VALUES (1)")
+    closed.break_off()
     run(clients[2], "ALTER TABLE t ADD COLUMN c INT DEFAULT 3")
     run(clients[0], "BEGIN", "INSERT INTO t (a) VALUES (1)")
     assert run(clients[0], "SELECT id, c FROM t") == [(1, 3)]

@@ -1,8 +1,10 @@
-"""Statements that would run for long, or hold the interpreter: while they do, the other clients of
-their front are answered within a second, and KILL QUERY ends them within a second.
+"""Statements that run for long or hold the interpreter lock.
 
-The machine may be busy: what a client waits beside a harmless statement is added to both, and a
-second is as many as a second of computing takes here and now.
+Meanwhile other clients of the front are answered within a second, and KILL QUERY ends the statement
+within a second.
+
+The machine may be busy. So the wait during a harmless statement is added to both limits. A second
+means the time that a second of computing takes here and now.
 """
 
 import contextlib
@@ -20,7 +22,7 @@ M = 1 << 20
 KILLED_AFTER_S = 0.5
 PATIENCE_S = 1.0
 SPIN_S = 0.2
-ENDED_S = 60.0  # of one that is not ended at all
+ENDED_S = 60.0  # recorded for a statement that does not end
 
 
 def a(count: int, sign: str = "a") -> str:
@@ -80,14 +82,14 @@ LONG = {
 
 
 class Witness(threading.Thread):
-    """A client that asks for one row again and again; `longest_s` is its longest wait."""
+    """A client that reads one row repeatedly; `longest_s` is its longest wait."""
 
     def __init__(self, node: NodeProcess) -> None:
         super().__init__(daemon=True)
         self._connection = node.connect("test", autocommit=True)
         self._over = threading.Event()
         self.longest_s = 0.0
-        self.asked = 0
+        self.queries = 0
         self.start()
 
     def run(self) -> None:
@@ -97,11 +99,11 @@ class Witness(threading.Thread):
             cursor.execute("SELECT v FROM one WHERE id = 1")
             assert cursor.fetchone() == (7,)
             self.longest_s = max(self.longest_s, time.monotonic() - began)
-            self.asked += 1
+            self.queries += 1
             self._over.wait(0.005)
 
     def end(self) -> float:
-        """Its longest wait. Unit: s."""
+        """Stop the client. Returns its longest wait. Unit: s."""
         self._over.set()
         self.join(ENDED_S)
         assert not self.is_alive(), "a client is not answered at all"
@@ -121,8 +123,8 @@ def tables(node: NodeProcess) -> Iterator[NodeProcess]:
         cursor.execute("DROP TABLE one, many, copies")
 
 
-def run_beside(node: NodeProcess, text: str) -> tuple[float, float, Any]:
-    """(longest wait of another client, how long after its KILL it ended, its answer). Unit: s."""
+def run_with_witness(node: NodeProcess, text: str) -> tuple[float, float, Any]:
+    """(longest wait of another client, time from KILL to the end, the answer). Unit: s."""
     victim, killer = node.connect("test", autocommit=True), node.connect("test", autocommit=True)
     answers: list[Any] = []
 
@@ -145,14 +147,14 @@ def run_beside(node: NodeProcess, text: str) -> tuple[float, float, Any]:
         running.join(0.5)
     late_s = time.monotonic() - killed
     longest_s = witness.end()
-    for each in (victim, killer):
-        each.close()
+    for connection in (victim, killer):
+        connection.close()
     assert answers, "it does not end"
     return longest_s, late_s, answers[0]
 
 
 def crowd() -> float:
-    """How much longer than its processor time a computation takes: 1.0 on a machine at rest."""
+    """The ratio of elapsed time to processor time of a computation; 1.0 on an idle machine."""
     began, used = time.monotonic(), time.thread_time()
     while time.thread_time() - used < SPIN_S:
         pass
@@ -161,9 +163,9 @@ def crowd() -> float:
 
 def judge(node: NodeProcess, text: str) -> None:
     for _attempt in range(3):
-        usual_s, _, _ = run_beside(node, "SELECT SLEEP(0.3)")
+        usual_s, _, _ = run_with_witness(node, "SELECT SLEEP(0.3)")
         patience_s = PATIENCE_S * crowd()
-        longest_s, late_s, answer = run_beside(node, text)
+        longest_s, late_s, answer = run_with_witness(node, text)
         assert not isinstance(answer, MemoryError)
         if longest_s < patience_s + usual_s and late_s < patience_s + 4 * usual_s:
             return
@@ -201,7 +203,7 @@ LEAST_S = 0.002  # ... of a p99 of less, which the scheduler of a busy machine d
 @pytest.mark.alone
 @pytest.mark.long
 @pytest.mark.parametrize("name", PLANNED)
-def test_a_point_select_keeps_its_p99_beside_a_long_statement(
+def test_a_point_select_keeps_its_p99_during_a_long_statement(
     tables: NodeProcess, name: str
 ) -> None:
     for _attempt in range(3):
@@ -213,7 +215,7 @@ def test_a_point_select_keeps_its_p99_beside_a_long_statement(
 
 
 def p99_beside(node: NodeProcess, text: str) -> float:
-    """Of point SELECTs sent while the statement runs. Unit: s."""
+    """The p99 of point SELECTs sent while the statement runs. Unit: s."""
     several = pymysql.constants.CLIENT.MULTI_STATEMENTS
     planning, asking = node.connect("test", client_flag=several), node.connect("test")
     with planning, asking:

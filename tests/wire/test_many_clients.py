@@ -28,15 +28,15 @@ def test_200_clients_create_tables_and_none_meets_an_error(node: NodeProcess, ta
                     return
                 try:
                     cursor.execute(f"CREATE TABLE t{n} (id INT PRIMARY KEY, a INT)")
-                except Exception as error:  # whatever it is, it is what must not be
+                except Exception as error:  # any error fails the test
                     errors.append(error)
                 next(done)
 
-    threads = [threading.Thread(target=client, args=(each,)) for each in connections]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    threads = [threading.Thread(target=client, args=(connection,)) for connection in connections]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert errors == [] and next(done) == tables
     with connections[0].cursor() as cursor:
         cursor.execute("SHOW tables")

@@ -1,4 +1,4 @@
-"""The page at the status port: who is answered, what is told, and what it costs."""
+"""The page at the status port: access, content and cost."""
 
 import asyncio
 import http.client
@@ -58,7 +58,7 @@ class Stream:
         self._way.request("GET", "/events")
         self.answer = self._way.getresponse()
 
-    def next(self, *wanted: str) -> tuple[str, dict[str, Any]]:
+    def next(self, *names: str) -> tuple[str, dict[str, Any]]:
         """(name, values) of the next event of those names."""
         while True:
             line = self.answer.readline()
@@ -66,7 +66,7 @@ class Stream:
             name = line.decode().strip()
             if name.startswith("event: "):
                 values = json.loads(self.answer.readline().decode().removeprefix("data: "))
-                if not wanted or name.removeprefix("event: ") in wanted:
+                if not names or name.removeprefix("event: ") in names:
                     return name.removeprefix("event: "), values
 
     def close(self) -> None:
@@ -76,11 +76,11 @@ class Stream:
 
 @contextmanager
 def held_jobs(node: NodeProcess, *statements: str) -> Iterator[None]:
-    """Each of them asked for and held, until the end."""
+    """Submit these statements and hold their jobs until the end."""
     with node.connect(autocommit=True) as client, client.cursor() as cursor:
         cursor.execute("SET exuvia_ddl_async = ON, exuvia_ddl_hold = 'start'")
-        for each in statements:
-            cursor.execute(each)
+        for statement in statements:
+            cursor.execute(statement)
     try:
         yield
     finally:
@@ -92,7 +92,7 @@ def held_jobs(node: NodeProcess, *statements: str) -> Iterator[None]:
         until(lambda: node.status()["jobs_unfinished"] == 0)
 
 
-# -- who is answered, and with what ----------------------------------------------------------------
+# -- access ----------------------------------------------------------------------------------------
 
 
 def test_the_page_is_its_own_files_and_nothing_else(node: NodeProcess) -> None:
@@ -104,10 +104,10 @@ def test_the_page_is_its_own_files_and_nothing_else(node: NodeProcess) -> None:
         policy = headers["Content-Security-Policy"].split("; ")
         assert {"default-src 'none'", "script-src 'self'", "style-src 'self'"} <= set(policy)
         assert {"frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'"} <= set(policy)
-        assert not any("unsafe" in each or "http" in each for each in policy)
+        assert not any("unsafe" in source or "http" in source for source in policy)
         assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|eval\(", text)
         named = re.findall(r"""(?:src|href|from|import)[=( ]+["']([^"'#]+)["']""", text)
-        assert all(each in FILES for each in named), (path, named)
+        assert all(name in FILES for name in named), (path, named)
     _, _, page = request(node, "/")
     assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?![^>]*src=)", page)
     assert page.count("<table") == page.count("<caption") == page.count("<thead")
@@ -121,7 +121,7 @@ def test_nothing_but_get_and_head(node: NodeProcess) -> None:
             assert request(node, path, method, **kind)[0] == 405, (path, method)
 
 
-def test_who_calls_loopback_by_another_name_is_not_answered(node: NodeProcess) -> None:
+def test_a_request_for_loopback_by_another_name_is_refused(node: NodeProcess) -> None:
     port = node.status_port
     for host in (f"127.0.0.1:{port}", "localhost", f"LOCALHOST:{port}", "[::1]", f"[::1]:{port}"):
         assert request(node, "/status", Host=host)[0] == 200, host
@@ -143,10 +143,10 @@ def started(folder: Path, *options: str) -> tuple[NodeProcess, str, int, str, in
     node = NodeProcess(f"lmdb://{folder / 'store'}", folder / "log", options=options)
     assert node.process.stdout is not None
     line = node.process.stdout.readline().decode()
-    found = re.search(r"mysql ([\d.]+):(\d+), status http://([\d.]+):(\d+),", line)
-    assert found, (line, node.log.read_text()[-2000:])
-    node.status_port = int(found[4])
-    return node, found[1], int(found[2]), found[3], int(found[4])
+    match = re.search(r"mysql ([\d.]+):(\d+), status http://([\d.]+):(\d+),", line)
+    assert match, (line, node.log.read_text()[-2000:])
+    node.status_port = int(match[4])
+    return node, match[1], int(match[2]), match[3], int(match[4])
 
 
 def test_the_status_port_listens_on_loopback_unless_told_otherwise(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_the_status_port_listens_on_loopback_unless_told_otherwise(tmp_path: Pat
             pass
         assert request(other[0], "/readyz", Host="balancer.example")[0] == 200
         assert request(other[0], "/status")[0] == 403
-        with closing(Stream(one[0])) as stream:  # who watches holds no node up
+        with closing(Stream(one[0])) as stream:  # a watcher does not delay the node's end
             stream.next("all")
             one[0].stop()
         assert "Traceback" not in one[0].log.read_text()
@@ -187,7 +187,7 @@ def test_what_is_loopback(host: str, is_one: bool) -> None:
     assert is_loopback(host) == is_one
 
 
-# -- what is told ----------------------------------------------------------------------------------
+# -- content ---------------------------------------------------------------------------------------
 
 
 def test_a_watcher_sees_a_job_come_and_go(node: NodeProcess) -> None:
@@ -207,17 +207,17 @@ def test_a_watcher_sees_a_job_come_and_go(node: NodeProcess) -> None:
             assert "ADMIN COMPLETE DDL JOBS" in job["wait"]
             assert job["by"].startswith("root@")
             told_s = time.monotonic() - began
-        gone: list[int] = []
-        while job["id"] not in gone:
-            gone = stream.next("change")[1]["gone"]
+        removed: list[int] = []
+        while job["id"] not in removed:
+            removed = stream.next("change")[1]["gone"]
         assert time.monotonic() - began < LATE_S
         cluster = stream.next("cluster")[1]
     assert told_s < SOON_S
-    assert {each["kind"] for each in cluster["nodes"]} == {"front", "back"}
-    assert sorted(role for each in cluster["nodes"] for role in each["roles"]) == [
+    assert {member["kind"] for member in cluster["nodes"]} == {"front", "back"}
+    assert sorted(role for member in cluster["nodes"] for role in member["roles"]) == [
         "ddl", "gc", "stats",
     ]  # fmt: skip
-    assert [each["name"] for each in cluster["handlers"]] == [
+    assert [handler["name"] for handler in cluster["handlers"]] == [
         "stats meta", "priority queue", "feed",
     ]  # fmt: skip
 
@@ -256,9 +256,9 @@ def test_history_is_read_a_page_at_a_time(node: NodeProcess) -> None:
     assert newest["created_ms"] <= newest["started_ms"] <= newest["ended_ms"]
     assert newest["stays"][0][0] == "queueing"
     assert sum(ms for _, ms in newest["stays"]) == newest["ended_ms"] - newest["created_ms"]
-    found = json.loads(request(node, "/page/tables?name=test.paged5")[2])
-    assert found["tables"] == [["test", f"paged5{n}"] for n in ("", *range(10))]
-    assert not found["more"]
+    answer = json.loads(request(node, "/page/tables?name=test.paged5")[2])
+    assert answer["tables"] == [["test", f"paged5{n}"] for n in ("", *range(10))]
+    assert not answer["more"]
 
 
 def test_tables_are_read_a_page_at_a_time(node: NodeProcess) -> None:
@@ -269,18 +269,18 @@ def test_tables_are_read_a_page_at_a_time(node: NodeProcess) -> None:
                 client.query(f"CREATE TABLE {database}.Twig{n:02} (a INT)")
     path, pages = "/page/tables?name=twIg", []
     while path:
-        found = json.loads(request(node, path)[2])
-        pages.append([tuple(each) for each in found["tables"]])
-        more = found["more"]
+        answer = json.loads(request(node, path)[2])
+        pages.append([tuple(pair) for pair in answer["tables"]])
+        more = answer["more"]
         path = more and f"/page/tables?name=twIg&database={more[0]}&table={more[1]}"
     assert [len(page) for page in pages] == [50, 50, 20]
-    wanted = [(base, f"twig{n:02}") for base in ("a1", "b2") for n in range(60)]
-    assert [name for page in pages for name in page] == wanted
+    expected = [(base, f"twig{n:02}") for base in ("a1", "b2") for n in range(60)]
+    assert [name for page in pages for name in page] == expected
     last = json.loads(request(node, "/page/tables?name=b2.twig&database=b2&table=TWIG57")[2])
     assert last == {"tables": [["b2", "twig58"], ["b2", "twig59"]], "more": None}
 
 
-def test_what_a_statement_hides() -> None:
+def test_passwords_in_statements_are_hidden() -> None:
     assert shown_query("ALTER TABLE t ADD INDEX (a)") == "ALTER TABLE t ADD INDEX (a)"
     assert len(shown_query("x" * 10_000)) < 400
     for text in (
@@ -303,7 +303,7 @@ def test_every_kind_of_job_has_a_path_or_none() -> None:
     assert (back[0], back[-1]) == ("public", "none")
 
 
-def test_what_a_note_says_of_the_pace() -> None:
+def test_figures_in_the_note_of_a_reorg() -> None:
     note = "fill, 545 rows/s, 68 s left, clients' p99 4.1 ms of 6.2 allowed, share 45%; spans: 0"
     assert pace_of(note) == {
         "rows_per_s": 545, "left_s": 68, "p99_ms": 4.1, "allowed_ms": 6.2, "share": 0.45,
@@ -311,11 +311,11 @@ def test_what_a_note_says_of_the_pace() -> None:
     assert pace_of("waiting: room on the disk") == {}
 
 
-# -- what it costs ---------------------------------------------------------------------------------
+# -- cost ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.long
-def test_a_thousand_jobs_are_told_in_little(node: NodeProcess) -> None:
+def test_a_thousand_jobs_take_few_bytes(node: NodeProcess) -> None:
     statements = [f"CREATE TABLE test.many{n} (a INT, b VARCHAR(20))" for n in range(1000)]
     with held_jobs(node, *statements), closing(Stream(node)) as stream:
         until(lambda: stream.next("all", "change")[1]["unfinished"] == 1000)
@@ -324,7 +324,7 @@ def test_a_thousand_jobs_are_told_in_little(node: NodeProcess) -> None:
         assert status == 200 and time.monotonic() - began < 5
         assert len(json.loads(text)["jobs"]) == 1000
         assert len(text) < 1_000_000
-        quiet = until(lambda: (said := stream.next("change")[1])["jobs"] == [] and said)
+        quiet = until(lambda: (event := stream.next("change")[1])["jobs"] == [] and event)
         assert quiet["unfinished"] == 1000 and quiet["gone"] == []
 
 
@@ -335,7 +335,7 @@ def test_a_slow_look_does_not_silence_the_page(took_s: float, pause: float) -> N
     assert pause_s(1.0, took_s) == pytest.approx(pause)
 
 
-def test_only_so_many_watch_and_others_may_when_they_leave(node: NodeProcess) -> None:
+def test_the_number_of_watchers_is_limited(node: NodeProcess) -> None:
     streams = []
     try:
         until(lambda: opened(streams, node) == MOST)
@@ -344,24 +344,24 @@ def test_only_so_many_watch_and_others_may_when_they_leave(node: NodeProcess) ->
         assert request(node, "/page/live")[0] == 200
         streams.pop().close()
         until(lambda: opened(streams, node) == MOST)
-        assert all(each.next("all", "change") for each in streams)
+        assert all(stream.next("all", "change") for stream in streams)
     finally:
-        for each in streams:
-            each.close()
+        for stream in streams:
+            stream.close()
 
 
 def opened(streams: list[Stream], node: NodeProcess) -> int:
-    """How many watch; one more of them, if it may."""
+    """Open one more stream if allowed. Returns the number of watchers."""
     if len(streams) < MOST:
-        found = Stream(node)
-        if found.answer.status == 200:
-            streams.append(found)
+        stream = Stream(node)
+        if stream.answer.status == 200:
+            streams.append(stream)
         else:
-            found.close()
+            stream.close()
     return len(streams)
 
 
-def test_one_look_serves_all_and_nobody_is_looked_for() -> None:
+def test_one_look_serves_all_watchers_and_stops_without_any() -> None:
     class Counted:
         looks = 0
 
@@ -375,27 +375,27 @@ def test_one_look_serves_all_and_nobody_is_looked_for() -> None:
     async def watch() -> None:
         watchers = Watchers(page)
         leave = asyncio.Event()
-        heard: list[bytes] = []
+        sent_bytes: list[bytes] = []
 
         async def receive() -> dict[str, Any]:
             await leave.wait()
             return {"type": "http.disconnect"}
 
         async def send(message: Any) -> None:
-            heard.append(message.get("body", b""))
+            sent_bytes.append(message.get("body", b""))
 
         async def changes(most: int) -> int:
-            while (found := sum(b"event: change" in each for each in heard)) < most:
+            while (count := sum(b"event: change" in chunk for chunk in sent_bytes)) < most:
                 await asyncio.wait([asyncio.create_task(receive())], timeout=0.05)
-            return found
+            return count
 
         scope = {"type": "http", "method": "GET", "headers": []}
         answers = [watchers.answer(head=False) for _ in range(20)]
         assert page.looks == 0
-        each_of_them = asyncio.gather(*(each(scope, receive, send) for each in answers))
+        each_of_them = asyncio.gather(*(answer(scope, receive, send) for answer in answers))
         assert await changes(20) == 20 and page.looks == 2
-        told = next(each for each in heard if b"event: change" in each)
-        values = json.loads(told.split(b"data: ")[1])
+        change = next(chunk for chunk in sent_bytes if b"event: change" in chunk)
+        values = json.loads(change.split(b"data: ")[1])
         assert (values["n"], [job["id"] for job in values["jobs"]]) == (2, [1])
         leave.set()
         await each_of_them
@@ -450,7 +450,7 @@ def status_port(**limits: float) -> Iterator[http_server.Http]:
 
 
 def opened_with(port: int, *parts: bytes) -> socket.socket:
-    """A client that sends these parts, each after the answer to the one before it."""
+    """A client that sends these parts, each after the answer to the one before."""
     client = socket.create_connection(("127.0.0.1", port), timeout=ANSWER_S)
     for n, part in enumerate(parts):
         client.sendall(part)
@@ -460,7 +460,7 @@ def opened_with(port: int, *parts: bytes) -> socket.socket:
 
 
 def is_alive(client: socket.socket) -> bool:
-    """Whether the answer of /livez comes."""
+    """Whether /livez is answered."""
     answer = b""
     while not answer.endswith(b"alive") and (piece := client.recv(4096)):
         answer += piece
@@ -468,7 +468,7 @@ def is_alive(client: socket.socket) -> bool:
 
 
 def is_ended(client: socket.socket) -> bool:
-    """Waits until the server has ended the connection."""
+    """Wait until the server has closed the connection."""
     with closing(client):
         try:
             return client.recv(1) == b""
@@ -491,7 +491,7 @@ def test_a_request_that_does_not_come_whole_is_ended(
         with closing(opened_with(server.port, WHOLE, WHOLE)) as quick:
             assert is_alive(quick)
     assert not any(record.exc_info for record in caplog.records)
-    broken = [each for each in caplog.records if each.message == "a request was broken off"]
+    broken = [record for record in caplog.records if record.message == "a request was broken off"]
     assert len(broken) == (parts[-1] == HALF or parts[0].startswith(WHOLE + b"POST"))
 
 
@@ -521,13 +521,13 @@ def test_a_request_that_is_no_http_is_400_and_one_line(
         until(lambda: not server.connections)
         with closing(opened_with(server.port, WHOLE)) as next_client:
             assert is_alive(next_client)
-    assert [each.message for each in caplog.records if each.exc_info] == []
-    assert [each.message for each in caplog.records].count("a request was broken off") == 1
+    assert [record.message for record in caplog.records if record.exc_info] == []
+    assert [record.message for record in caplog.records].count("a request was broken off") == 1
 
 
 @pytest.mark.parametrize("path", ["/livez", "/page/login"])
 def test_two_lengths_of_a_body_are_400(node: NodeProcess, path: str) -> None:
-    """A proxy may read the one and this server the other: request smuggling."""
+    """A proxy may read one length and this server the other: request smuggling."""
     lengths = "Content-Length: 5", "Transfer-Encoding: chunked"
     for first, second in (lengths, lengths[::-1]):
         head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{first}\r\n{second}\r\n\r\n"
@@ -557,15 +557,15 @@ def test_a_client_that_does_not_read_is_ended() -> None:
 def test_a_probe_is_answered_when_slow_clients_have_all_places(part: bytes) -> None:
     with status_port(MOST_CONNECTIONS=4) as server:
         slow = [opened_with(server.port, part) for _ in range(8)]
-        until(lambda: sum(each.waits_for_client() for each in server.connections) >= 4)
+        until(lambda: sum(connection.waits_for_client() for connection in server.connections) >= 4)
         for _ in range(3):
             with closing(opened_with(server.port, WHOLE)) as probe:
                 assert is_alive(probe)
-        for each in slow:
-            each.close()
+        for client in slow:
+            client.close()
 
 
 @pytest.mark.parametrize("number", ["9" * 26, "9" * 5000, str(1 << 63), "-1", "x", "%D9%A3"])
-def test_a_number_of_a_query_that_is_none_is_400(node: NodeProcess, number: str) -> None:
+def test_an_invalid_number_in_a_query_is_400(node: NodeProcess, number: str) -> None:
     status, _, body = request(node, f"/page/history?below={number}")
     assert status == 400 and "is not the number of a job" in body

@@ -1,5 +1,5 @@
-"""Every button of the page, pressed in a browser at one node of two; what it did is read back by
-SQL at the other."""
+"""Every button of the page, pressed in a browser at one of two nodes; its effect is read by SQL at
+the other."""
 
 import os
 from collections.abc import Iterator
@@ -20,8 +20,8 @@ SCREENS = os.environ.get("EXUVIA_SCREENS", "")
 
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[NodeProcess]]:
-    with running_nodes(tmp_path_factory.mktemp("commands"), 2) as found:
-        with found[0].connect(autocommit=True) as client:
+    with running_nodes(tmp_path_factory.mktemp("commands"), 2) as started:
+        with started[0].connect(autocommit=True) as client:
             client.query("CREATE DATABASE shop")
             client.query("CREATE TABLE shop.orders (id INT PRIMARY KEY AUTO_INCREMENT, buyer INT)")
             client.query("CREATE TABLE shop.items (id INT PRIMARY KEY, name VARCHAR(30))")
@@ -35,14 +35,14 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[NodeProcess
             client.query("CREATE USER reader IDENTIFIED BY 'open'")
             client.query("SET GLOBAL tidb_ddl_reorg_batch_size = 32")
             client.query("SET GLOBAL tidb_ddl_reorg_max_write_speed = '2KiB'")
-        until(lambda: "operator" in str(rows_of(found[1], "SELECT user FROM mysql.user")))
-        yield found
+        until(lambda: "operator" in str(rows_of(started[1], "SELECT user FROM mysql.user")))
+        yield started
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with open_browser() as found:
-        yield found
+    with open_browser() as opened:
+        yield opened
 
 
 def rows_of(node: NodeProcess, statement: str) -> list[tuple[Any, ...]]:
@@ -51,11 +51,11 @@ def rows_of(node: NodeProcess, statement: str) -> list[tuple[Any, ...]]:
         return list(cursor.fetchall())
 
 
-def asked(node: NodeProcess, statement: str, *settings: str) -> int:
-    """The job's number."""
+def submitted_job(node: NodeProcess, statement: str, *settings: str) -> int:
+    """Submit a schema change. Returns the job's number."""
     with node.connect(autocommit=True) as client, client.cursor() as cursor:
-        for each in ("SET exuvia_ddl_async = ON", *settings):
-            cursor.execute(each)
+        for setting in ("SET exuvia_ddl_async = ON", *settings):
+            cursor.execute(setting)
         cursor.execute(statement)
         [(job, *_)] = cursor.fetchall()
         return int(job)
@@ -74,7 +74,7 @@ def is_in(node: NodeProcess, job: int, *states: str) -> None:
 
 @contextmanager
 def page_of(browser: Any, node: NodeProcess, *, fails: int = 0) -> Iterator[Any]:
-    """A tab; so many of its requests are refused, and nothing else goes wrong."""
+    """A tab in which `fails` requests are refused, and no other errors occur."""
     troubles: list[str] = []
     viewport = {"width": 1440, "height": 900}
     with closing(browser.new_context(viewport=viewport, color_scheme="dark")) as context:
@@ -85,7 +85,7 @@ def page_of(browser: Any, node: NodeProcess, *, fails: int = 0) -> Iterator[Any]
         tab.goto(f"http://127.0.0.1:{node.status_port}/")
         tab.wait_for_selector("#link.live")
         yield tab
-        refused = [each for each in troubles if "403 (Forbidden)" in each]
+        refused = [trouble for trouble in troubles if "403 (Forbidden)" in trouble]
         assert len(refused) == fails and len(troubles) == fails, troubles
 
 
@@ -102,14 +102,14 @@ def button(job: int, what: str) -> str:
 
 def buttons(tab: Any, job: int) -> list[str]:
     group = tab.locator(f'#jobs-rows [aria-label="Job {job}"] button')
-    return [str(each) for each in group.all_inner_texts()]
+    return [str(label) for label in group.all_inner_texts()]
 
 
-def hears(tab: Any, *wanted: str, where: str = "#said") -> None:
-    def heard() -> bool:
-        return all(each in tab.locator(where).inner_text() for each in wanted)
+def hears(tab: Any, *texts: str, where: str = "#said") -> None:
+    def shows_all() -> bool:
+        return all(text in tab.locator(where).inner_text() for text in texts)
 
-    until(heard, about=lambda: tab.locator(where).inner_text())
+    until(shows_all, about=lambda: tab.locator(where).inner_text())
 
 
 def keep(tab: Any, name: str) -> None:
@@ -120,10 +120,10 @@ def keep(tab: Any, name: str) -> None:
 
 def test_every_button_does_what_its_statement_does(browser: Any, nodes: list[NodeProcess]) -> None:
     here, there = nodes
-    fill = asked(there, "ALTER TABLE shop.orders ADD INDEX by_buyer (buyer)")
-    behind = asked(there, "ALTER TABLE shop.orders ADD COLUMN note INT")
+    fill = submitted_job(there, "ALTER TABLE shop.orders ADD INDEX by_buyer (buyer)")
+    behind = submitted_job(there, "ALTER TABLE shop.orders ADD COLUMN note INT")
     hold = "SET exuvia_ddl_hold = 'start'"
-    held = asked(there, "ALTER TABLE shop.items ADD INDEX by_name (name)", hold)
+    held_job = submitted_job(there, "ALTER TABLE shop.items ADD INDEX by_name (name)", hold)
     with page_of(browser, here, fails=1) as tab:
         tab.wait_for_selector("#jobs-rows tr")
         assert tab.locator("#jobs-rows button").count() == 0
@@ -132,10 +132,10 @@ def test_every_button_does_what_its_statement_does(browser: Any, nodes: list[Nod
         tab.wait_for_selector(button(fill, "alter"))
         hears(tab, "Logged in as operator@127.0.0.1")
         until(lambda: tab.locator("#jobs-rows .bar").count() > 0)
-        assert buttons(tab, held) == ["Complete", "Settings", "Cancel"]
+        assert buttons(tab, held_job) == ["Complete", "Settings", "Cancel"]
         keep(tab, "jobs")
 
-        # a job that waits behind another: pause, resume, cancel
+        # a job that waits for another: pause, resume, cancel
         tab.focus(button(behind, "pause"))
         tab.keyboard.press("Enter")
         is_in(there, behind, "paused")
@@ -165,11 +165,11 @@ def test_every_button_does_what_its_statement_does(browser: Any, nodes: list[Nod
         tab.fill("#set-speed", "3KiB")
         tab.click("#command-yes")
         tab.wait_for_selector("#command", state="hidden")
-        told = "thread=2, batch_size=64, max_write_speed=3072"
-        until(lambda: told in job_row(there, fill)[1], about=lambda: job_row(there, fill))
+        settings = "thread=2, batch_size=64, max_write_speed=3072"
+        until(lambda: settings in job_row(there, fill)[1], about=lambda: job_row(there, fill))
         tab.click(button(fill, "hold"))
         tab.wait_for_selector(button(fill, "complete"))
-        assert "hold" not in [each.lower() for each in buttons(tab, fill)]
+        assert "hold" not in [label.lower() for label in buttons(tab, fill)]
         tab.click(button(fill, "pause"))
         is_in(there, fill, "paused")
         tab.click(button(fill, "resume"))
@@ -187,8 +187,8 @@ def test_every_button_does_what_its_statement_does(browser: Any, nodes: list[Nod
         assert len(rows_of(there, index)) == 1
 
         # one that is held from its start
-        tab.click(button(held, "complete"))
-        is_in(there, held, "synced")
+        tab.click(button(held_job, "complete"))
+        is_in(there, held_job, "synced")
         until(lambda: tab.locator("#jobs-rows tr").count() == 0)
         until(lambda: "by_name" in tab.locator("#history-rows").inner_text())
         tab.click("#logout")
@@ -201,7 +201,7 @@ def test_a_job_that_rolls_back_has_no_buttons(browser: Any, nodes: list[NodeProc
     here, there = nodes
     with there.connect() as writer, page_of(browser, here) as tab:
         log_in(tab, "operator", PASSWORD)
-        job = asked(there, "ALTER TABLE shop.orders ADD INDEX again (buyer, id)")
+        job = submitted_job(there, "ALTER TABLE shop.orders ADD INDEX again (buyer, id)")
         until(lambda: "rows/s" in job_row(there, job)[1], about=lambda: job_row(there, job))
         writer.query("BEGIN")
         writer.query("INSERT INTO shop.orders (buyer) VALUES (7)")
@@ -217,14 +217,14 @@ def test_a_job_that_rolls_back_has_no_buttons(browser: Any, nodes: list[NodeProc
         writer.query("COMMIT")
         is_in(there, job, "cancelled", "rollback done")
         until(lambda: tab.locator("#jobs-rows tr").count() == 0)
-        said = tab.locator("#history-rows tr").first
-        until(lambda: "cancelled" in said.inner_text() or "rollback done" in said.inner_text())
+        row = tab.locator("#history-rows tr").first
+        until(lambda: "cancelled" in row.inner_text() or "rollback done" in row.inner_text())
 
 
-def test_who_may_not_is_told_so(browser: Any, nodes: list[NodeProcess]) -> None:
+def test_a_login_without_privileges_gets_an_error(browser: Any, nodes: list[NodeProcess]) -> None:
     here, there = nodes
     hold = "SET exuvia_ddl_hold = 'start'"
-    job = asked(there, "ALTER TABLE shop.items ADD COLUMN more INT", hold)
+    job = submitted_job(there, "ALTER TABLE shop.items ADD COLUMN more INT", hold)
     with page_of(browser, here, fails=2) as tab:
         log_in(tab, "reader", "<script>alert(1)</script>")
         hears(tab, "Access denied", where="#login-said")
@@ -238,7 +238,7 @@ def test_who_may_not_is_told_so(browser: Any, nodes: list[NodeProcess]) -> None:
     is_in(there, job, "cancelled")
 
 
-def test_a_histogram_is_drawn_for_who_may_see_values(
+def test_a_histogram_is_drawn_for_a_reader_of_values(
     browser: Any, nodes: list[NodeProcess]
 ) -> None:
     with page_of(browser, nodes[0]) as tab:

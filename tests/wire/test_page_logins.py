@@ -1,5 +1,4 @@
-"""Who may press the page's buttons: MySQL's accounts, asked as browsers and as those who mean harm
-ask."""
+"""Logins of the page with MySQL's accounts, as browsers and as attackers use them."""
 
 import http.client
 import json
@@ -45,26 +44,26 @@ class Answer:
 
 
 class Person:
-    """A browser's part of it: a cookie and a token, if it has logged in."""
+    """A browser's state: a cookie and a token, if it has logged in."""
 
     def __init__(self, port: int, tls: ssl.SSLContext | None = None) -> None:
         self.port, self.tls = port, tls
         self.cookie = self.token = ""
 
     def ask(self, path: str, body: object = None, /, method: str = "", **headers: str) -> Answer:
-        made: dict[str, str] = {"Cookie": self.cookie} if self.cookie else {}
+        request_headers: dict[str, str] = {"Cookie": self.cookie} if self.cookie else {}
         if self.token:
-            made["X-Exuvia-Token"] = self.token
+            request_headers["X-Exuvia-Token"] = self.token
         if body is not None:
-            made["Content-Type"] = "application/json"
-        made |= {name.replace("_", "-"): value for name, value in headers.items()}
+            request_headers["Content-Type"] = "application/json"
+        request_headers |= {name.replace("_", "-"): value for name, value in headers.items()}
         way: http.client.HTTPConnection = http.client.HTTPConnection("127.0.0.1", self.port)
         if self.tls is not None:
             way = http.client.HTTPSConnection("127.0.0.1", self.port, context=self.tls)
         way.timeout = 60
         with closing(way):
             text = None if body is None else json.dumps(body)
-            way.request(method or ("GET" if body is None else "POST"), path, text, made)
+            way.request(method or ("GET" if body is None else "POST"), path, text, request_headers)
             return Answer(way.getresponse())
 
     def log_in(self, user: str, password: str, **headers: str) -> Answer:
@@ -80,17 +79,17 @@ class Person:
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    """A node whose failures to log in are this module's."""
-    with running_nodes(tmp_path_factory.mktemp("logins")) as [found]:
-        with found.connect(autocommit=True) as client:
+    """A node on which only this module fails to log in."""
+    with running_nodes(tmp_path_factory.mktemp("logins")) as [node]:
+        with node.connect(autocommit=True) as client:
             client.query("CREATE DATABASE app")
             client.query("CREATE TABLE app.t (id INT PRIMARY KEY, a INT)")
             client.query(f"CREATE USER {ASK} IDENTIFIED WITH caching_sha2_password BY 'sesame'")
             client.query(f"GRANT SUPER ON *.* TO {ASK}")
             client.query(f"CREATE USER {READS} IDENTIFIED WITH mysql_native_password BY 'open'")
             client.query(f"GRANT SELECT ON app.* TO {READS}")
-        until(lambda: Person(found.status_port).log_in(ASK, "sesame").status == 200)
-        yield found
+        until(lambda: Person(node.status_port).log_in(ASK, "sesame").status == 200)
+        yield node
 
 
 @contextmanager
@@ -115,7 +114,7 @@ def state_of(node: NodeProcess, job: int) -> str:
         return str(rows[0][0]) if rows else ""
 
 
-def test_both_plugins_let_in_who_knows_the_password(own: NodeProcess) -> None:
+def test_both_plugins_accept_the_password(own: NodeProcess) -> None:
     for user, password in ((ASK, "sesame"), (READS, "open"), ("root", "")):
         person = Person(own.status_port)
         assert person.ask("/page/session").body == {}
@@ -144,7 +143,7 @@ def test_a_cookie_that_another_port_of_this_host_was_sent_is_nothing(own: NodePr
     assert thief.ask("/page/session", None, X_Exuvia_Token=person.token[:-1]).body == {}
 
 
-def test_errors_of_jobs_quote_rows_to_who_has_logged_in(own: NodeProcess) -> None:
+def test_errors_of_jobs_quote_rows_only_after_a_login(own: NodeProcess) -> None:
     with own.connect(autocommit=True) as client:
         client.query("CREATE TABLE app.quoted (id INT PRIMARY KEY, v VARCHAR(20))")
         client.query("INSERT INTO app.quoted VALUES (1, 'confidential'), (2, 'confidential')")
@@ -158,8 +157,8 @@ def test_errors_of_jobs_quote_rows_to_who_has_logged_in(own: NodeProcess) -> Non
     for path in ("/page/history", "/page/table?database=app&table=quoted"):
         for person in (nobody, reader):
             errors = [job["error"] for job in person.ask(path).body.get("jobs", [])]
-            assert not any("confidential" in each for each in errors)
-            assert any("1062" in each for each in errors) or person is reader
+            assert not any("confidential" in text for text in errors)
+            assert any("1062" in text for text in errors) or person is reader
         assert any("confidential" in job["error"] for job in root.ask(path).body["jobs"])
     assert all("confidential" not in str(nobody.ask(path).body) for path in SHOWN)
 
@@ -168,7 +167,7 @@ def test_a_wrong_password_is_refused_as_on_the_wire_and_only_so_often(own: NodeP
     person = Person(own.status_port)
     answers = [person.log_in(ASK, "wrong") for _ in range(3)]
     answers += [person.log_in("nobody", "x") for _ in range(GUESSES + 1 - len(answers))]
-    assert [each.status for each in answers[:-1]] == [403] * GUESSES
+    assert [answer.status for answer in answers[:-1]] == [403] * GUESSES
     assert answers[0].body["code"] == 1045
     assert answers[-1].status == 429 and int(answers[-1].headers["Retry-After"]) >= 1
     assert person.log_in(ASK, "sesame").status == 429, "it must not say that this one is right"
@@ -195,7 +194,7 @@ def test_a_command_is_what_sql_lets_the_account_do(own: NodeProcess) -> None:
 
 
 def test_another_sites_page_cannot_command(own: NodeProcess) -> None:
-    """It sends the cookie, if the browser does; it cannot read the token, nor set headers."""
+    """A browser may send the cookie, but the page cannot read the token or set headers."""
     person = Person(own.status_port)
     person.log_in(ASK, "sesame")
     with held_job(own) as job:
@@ -242,7 +241,7 @@ def test_another_sites_page_cannot_command(own: NodeProcess) -> None:
         [],
     ],
 )
-def test_a_command_that_is_none(own: NodeProcess, body: object) -> None:
+def test_an_invalid_command(own: NodeProcess, body: object) -> None:
     person = Person(own.status_port)
     person.log_in("root", "")
     assert person.ask("/page/command", body).status == 400
@@ -264,10 +263,10 @@ def test_a_login_ends_with_its_account(own: NodeProcess) -> None:
             client.query("DROP USER IF EXISTS brief")
             client.query("CREATE USER brief IDENTIFIED BY 'word'")
             person = Person(own.status_port)
-            until(lambda each=person: each.log_in("brief", "word").status == 200)
+            until(lambda login=person: login.log_in("brief", "word").status == 200)
             assert person.ask("/page/session").body
             client.query(change)
-            until(lambda each=person: not each.ask("/page/session").body, about=change)
+            until(lambda login=person: not login.ask("/page/session").body, about=change)
 
 
 def test_a_table_is_shown_as_its_reader_may_see_it(own: NodeProcess) -> None:
@@ -287,17 +286,17 @@ def test_a_table_is_shown_as_its_reader_may_see_it(own: NodeProcess) -> None:
     assert reader.ask(where).status == 403
     root = Person(own.status_port)
     root.log_in("root", "")
-    known = root.ask(where).body["statistics"]
-    [column] = [each for each in known if table["columns"][str(each["id"])] == "a"]
+    listed = root.ask(where).body["statistics"]
+    [column] = [row for row in listed if table["columns"][str(row["id"])] == "a"]
     assert (column["distinct"], column["nulls"]) == (2, 0)
     drawn = root.ask(f"{where}&index=0&of={column['id']}").body
-    rows = sum(each[0] for each in (*drawn["buckets"], *drawn["top"]))
+    rows = sum(bucket[0] for bucket in (*drawn["buckets"], *drawn["top"]))
     assert rows == 3
-    assert {each[-1] for each in (*drawn["buckets"], *drawn["top"])} <= {"10", "30"}
+    assert {bucket[-1] for bucket in (*drawn["buckets"], *drawn["top"])} <= {"10", "30"}
     assert root.ask(f"{where}&index=0&of=x").status == 400
 
 
-# -- elsewhere than on loopback --------------------------------------------------------------------
+# -- on other addresses than loopback --------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -312,19 +311,19 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @contextmanager
 def elsewhere(folder: Path, *options: str) -> Iterator[NodeProcess]:
-    """A node whose status port listens everywhere."""
-    found = NodeProcess(
+    """A node whose status port listens on all addresses."""
+    node = NodeProcess(
         f"lmdb://{folder / 'store'}", folder / "log", options=("--status-host", "0.0.0.0", *options)
     )
     try:
-        assert found.process.stdout is not None
-        line = found.process.stdout.readline().decode()
+        assert node.process.stdout is not None
+        line = node.process.stdout.readline().decode()
         ports = re.search(r"mysql [\d.]+:(\d+), status http://[\d.]+:(\d+),", line)
-        assert ports, found.log.read_text()[-2000:]
-        found.port, found.status_port = int(ports[1]), int(ports[2])
-        yield found
+        assert ports, node.log.read_text()[-2000:]
+        node.port, node.status_port = int(ports[1]), int(ports[2])
+        yield node
     finally:
-        found.stop()
+        node.stop()
 
 
 SHOWN = ("/", "/app.js", "/status", "/stats/priority-queue", "/events", "/page/live")
@@ -337,11 +336,11 @@ def test_beyond_loopback_nothing_is_shown_in_clear_text(tmp_path: Path) -> None:
         assert {person.ask(path).status for path in SHOWN} == {403}
         assert person.log_in("root", "").status == 403
         assert "--ssl-cert" in person.ask("/").body["error"]
-        open_to_all = [person.ask(each).status for each in ("/livez", "/readyz", "/metrics")]
+        open_to_all = [person.ask(path).status for path in ("/livez", "/readyz", "/metrics")]
         assert open_to_all == [200, 200, 200]
 
 
-def test_beyond_loopback_it_takes_tls_and_a_login(
+def test_beyond_loopback_tls_and_a_login_are_required(
     tmp_path: Path, certificate: tuple[Path, Path]
 ) -> None:
     files = ("--ssl-cert", str(certificate[0]), "--ssl-key", str(certificate[1]))
@@ -399,7 +398,7 @@ def test_a_stream_ends_with_its_login(tmp_path: Path, certificate: tuple[Path, P
 
 
 @pytest.mark.long
-def test_who_says_nothing_on_the_status_port_is_sent_away(own: NodeProcess) -> None:
+def test_a_silent_client_of_the_status_port_is_disconnected(own: NodeProcess) -> None:
     with socket.create_connection(("127.0.0.1", own.status_port), timeout=60) as silent:
         silent.sendall(b"GET / HT")
         assert silent.recv(1) == b""
@@ -428,18 +427,18 @@ class NoSession:
         pass
 
 
-def known(clock: ByHand) -> Logins:
+def logins_with(clock: ByHand) -> Logins:
     accounts: Any = OneAccount()
     return Logins(accounts, lambda number, host, login: NoSession(), clock)
 
 
 def test_a_login_ends_when_nobody_uses_it_and_some_day_anyway() -> None:
     clock = ByHand()
-    logins = known(clock)
+    logins = logins_with(clock)
     idle, _ = logins.log_in("a", "", "10.0.0.1", True)
-    used, made = logins.log_in("a", "", "10.0.0.1", True)
+    used, login = logins.log_in("a", "", "10.0.0.1", True)
     for _ in range(int(LONGEST_S / IDLE_S) * 2):
-        assert logins.find(used) is made
+        assert logins.find(used) is login
         clock.now += IDLE_S / 2
     assert logins.find(idle) is None
     clock.now += 1
@@ -448,12 +447,12 @@ def test_a_login_ends_when_nobody_uses_it_and_some_day_anyway() -> None:
 
 
 def test_only_so_many_are_logged_in() -> None:
-    logins = known(ByHand())
+    logins = logins_with(ByHand())
     cookies = [
         logins.log_in("a", "", "10.0.0.1", True)[0] for _ in range(browser_logins.MOST_LOGINS + 1)
     ]
     assert logins.find(cookies[0]) is None
-    assert all(logins.find(each) for each in cookies[1:])
+    assert all(logins.find(cookie) for cookie in cookies[1:])
 
 
 def test_a_guess_costs_its_address_and_all() -> None:
@@ -475,12 +474,12 @@ def test_a_guess_costs_its_address_and_all() -> None:
 
 def test_nobody_is_let_in_by_another_ones_name() -> None:
     with pytest.raises(Refused) as refused:
-        known(ByHand()).log_in("b", "x", "10.0.0.1", True)
+        logins_with(ByHand()).log_in("b", "x", "10.0.0.1", True)
     assert refused.value.code == 1045
 
 
 class SeveralAccounts:
-    """A book with accounts of these plugins, none of whose passwords has been seen."""
+    """A book with accounts of these plugins, whose passwords no client has sent yet."""
 
     def __init__(self, *plugins: str) -> None:
         self.book = Book(
@@ -497,22 +496,22 @@ class SeveralAccounts:
 
 
 def talk_with(accounts: Any, user: str, plugin: str, secure: bool) -> tuple[list[bytes], str]:
-    """What the server says to a login with a wrong password."""
+    """The server's packets and error for a login with a wrong password."""
     login = Login(user, "", "utf-8", 0, b"x" * 20, plugin, secure=secure)
     talk = conversation(accounts, login, "10.0.0.1", b"n" * 20, SystemClock())
-    said: list[bytes] = []
+    packets_sent: list[bytes] = []
     answer: bytes | None = None
     try:
         while True:
-            asked = talk.send(answer)  # type: ignore[arg-type]
-            if isinstance(asked, Errand):
-                asked.run()
-                said.append(b"an errand")
+            question = talk.send(answer)  # type: ignore[arg-type]
+            if isinstance(question, Errand):
+                question.run()
+                packets_sent.append(b"an errand")
             else:
-                said.append(asked)
+                packets_sent.append(question)
             answer = b"wrong\0"
     except Refused as error:
-        return said, str(error).replace(user, "?")
+        return packets_sent, str(error).replace(user, "?")
 
 
 @pytest.mark.parametrize("secure", [False, True])
@@ -522,12 +521,12 @@ def test_a_name_without_an_account_is_answered_as_one_with(
     plugin: str, offered: str, secure: bool
 ) -> None:
     accounts = SeveralAccounts(plugin)
-    known = talk_with(accounts, "known0", offered, secure)
-    assert talk_with(accounts, "unknown", offered, secure) == known
+    expected = talk_with(accounts, "known0", offered, secure)
+    assert talk_with(accounts, "unknown", offered, secure) == expected
 
 
 def test_a_password_without_end_is_never_hashed() -> None:
-    """SHA-256 crypt takes quadratic time, and who asks for it need have no account."""
+    """SHA-256 crypt takes quadratic time, and clients without an account may request it."""
     accounts = SeveralAccounts(passwords.CACHING)
     for user in ("known0", "unknown"):
         login = Login(user, "", "utf-8", 0, b"x" * 32, passwords.CACHING, secure=True)
@@ -547,8 +546,8 @@ def test_a_password_without_end_is_never_hashed() -> None:
 def test_a_name_without_an_account_has_always_the_same_plugin() -> None:
     accounts = SeveralAccounts(*passwords.PLUGINS)
     for n in range(20):
-        asked = [accounts.book.stand_in(f"u{n}").plugin for _ in range(3)]
-        assert len(set(asked)) == 1
+        plugins = [accounts.book.stand_in(f"u{n}").plugin for _ in range(3)]
+        assert len(set(plugins)) == 1
     assert {accounts.book.stand_in(f"u{n}").plugin for n in range(20)} == set(passwords.PLUGINS)
 
 

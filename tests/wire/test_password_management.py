@@ -1,5 +1,5 @@
-"""Passwords that expire and accounts that lock, as real clients meet them, on two nodes whose wall
-clock the tests move."""
+"""Passwords that expire and accounts that lock, with real clients on two nodes whose clock the
+tests move."""
 
 import http.client
 import json
@@ -31,7 +31,7 @@ EXPIRED, LOCKED, BLOCKED, DENIED, CHANGE_FIRST = 1862, 3118, 3955, 1045, 1820
 
 
 class Nodes:
-    """Two, and how many seconds their wall clock is ahead."""
+    """Two nodes, and the number of seconds that their wall clock is ahead."""
 
     def __init__(self, nodes: list[NodeProcess], ahead: Path) -> None:
         self.one, self.other = nodes
@@ -50,14 +50,14 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
     ahead = folder / "ahead"
     ahead.write_text("0")
     program = ("-c", SERVE.format(ahead=str(ahead)))
-    with running_nodes(folder, 2, program=program) as found:
-        yield Nodes(found, ahead)
+    with running_nodes(folder, 2, program=program) as started:
+        yield Nodes(started, ahead)
 
 
 @pytest.fixture
 def root(nodes: Nodes) -> Iterator[pymysql.Connection]:
-    with nodes.one.connect(autocommit=True) as found:
-        yield found
+    with nodes.one.connect(autocommit=True) as client:
+        yield client
 
 
 def enter(node: NodeProcess, user: str, password: str, **more: object) -> pymysql.Connection:
@@ -67,7 +67,7 @@ def enter(node: NodeProcess, user: str, password: str, **more: object) -> pymysq
 
 
 def refusal(node: NodeProcess, user: str, password: str, **more: object) -> tuple[int, str]:
-    """(code, text) of a login; (0, "") for one that is let in."""
+    """(code, text) of a login; (0, "") if it succeeds."""
     try:
         enter(node, user, password, **more).close()
     except pymysql.MySQLError as error:
@@ -91,23 +91,21 @@ def code(connection: pymysql.Connection, text: str) -> int:
 HANDLES = {"client_flag": CLIENT.HANDLE_EXPIRED_PASSWORDS}
 
 
-def seen(node: NodeProcess, text: str, wanted: object) -> None:
-    """The other node reads accounts anew within milliseconds."""
+def wait_for_account(node: NodeProcess, text: str, expected: object) -> None:
+    """Wait until the node has read the accounts again, which takes milliseconds."""
     with node.connect(autocommit=True) as root:
-        until(lambda: rows(root, text) == [[wanted]])
+        until(lambda: rows(root, text) == [[expected]])
 
 
 # -- expiry ----------------------------------------------------------------------------------------
 
 
-def test_who_must_change_the_password_may_do_nothing_else(
-    nodes: Nodes, root: pymysql.Connection
-) -> None:
+def test_an_expired_password_allows_only_its_change(nodes: Nodes, root: pymysql.Connection) -> None:
     root.query("CREATE USER ann IDENTIFIED BY 'sesame' PASSWORD EXPIRE")
     root.query("CREATE USER other")
     root.query("GRANT ALL ON *.* TO ann")
-    found = refusal(nodes.one, "ann", "sesame")
-    assert found == (
+    error = refusal(nodes.one, "ann", "sesame")
+    assert error == (
         EXPIRED,
         "Your password has expired. To log in you must change it using a client that supports "
         "expired passwords.",
@@ -137,7 +135,7 @@ def test_who_must_change_the_password_may_do_nothing_else(
     root.query("DROP USER ann, other")
 
 
-def test_the_ways_to_change_it_and_connections_that_begin_anew(
+def test_ways_to_change_a_password_and_new_connections(
     nodes: Nodes, root: pymysql.Connection
 ) -> None:
     node = nodes.one
@@ -194,26 +192,26 @@ def test_failures_on_all_nodes_lock_an_account_for_days(
     nodes: Nodes, root: pymysql.Connection
 ) -> None:
     root.query("CREATE USER cat IDENTIFIED BY 'right' FAILED_LOGIN_ATTEMPTS 3 PASSWORD_LOCK_TIME 2")
-    seen(nodes.other, "SELECT count(*) FROM mysql.user WHERE user = 'cat'", 1)
+    wait_for_account(nodes.other, "SELECT count(*) FROM mysql.user WHERE user = 'cat'", 1)
     until(lambda: refusal(nodes.other, "cat", "right") == (0, ""))
     assert refusal(nodes.one, "cat", "wrong")[0] == DENIED
     assert refusal(nodes.other, "cat", "wrong")[0] == DENIED
-    said = (
+    message = (
         "Access denied for user 'cat'@'%'. Account is blocked for 2 day(s) (2 day(s) remaining) "
         "due to 3 consecutive failed logins."
     )
-    assert refusal(nodes.one, "cat", "wrong") == (BLOCKED, said)
+    assert refusal(nodes.one, "cat", "wrong") == (BLOCKED, message)
     table = "SELECT * FROM mysql.exuvia_login_failures"
     before = rows(root, table)
     assert before[0][:3] == ["%", "cat", 3]
     for node in (nodes.one, nodes.other):
         for password in ("right", "wrong"):
-            assert refusal(node, "cat", password) == (BLOCKED, said)
+            assert refusal(node, "cat", password) == (BLOCKED, message)
     assert rows(root, table) == before
     nodes.move(DAY_S + 60)
     assert refusal(nodes.other, "cat", "right") == (
         BLOCKED,
-        said.replace("2 day(s) remaining", "1 day(s) remaining"),
+        message.replace("2 day(s) remaining", "1 day(s) remaining"),
     )
     nodes.move(DAY_S)
     assert refusal(nodes.other, "cat", "wrong")[0] == DENIED  # the first of a new row of three
@@ -222,7 +220,7 @@ def test_failures_on_all_nodes_lock_an_account_for_days(
     root.query("DROP USER cat")
 
 
-def test_a_right_login_between_two_failures_begins_anew(
+def test_a_successful_login_resets_the_count_of_failures(
     nodes: Nodes, root: pymysql.Connection
 ) -> None:
     root.query(
@@ -252,22 +250,22 @@ def test_guesses_at_once_have_no_more_tries(nodes: Nodes, root: pymysql.Connecti
     until(lambda: refusal(nodes.other, "eve", "right") == (0, ""))
     places = [nodes.one, nodes.other] * (guesses // 2)
     with ThreadPoolExecutor(16) as threads:
-        found = list(threads.map(lambda node: refusal(node, "eve", "wrong")[0], places))
-    assert found.count(DENIED) == tries - 1
-    assert found.count(BLOCKED) == guesses - tries + 1
+        codes = list(threads.map(lambda node: refusal(node, "eve", "wrong")[0], places))
+    assert codes.count(DENIED) == tries - 1
+    assert codes.count(BLOCKED) == guesses - tries + 1
     assert refusal(nodes.one, "eve", "right")[0] == BLOCKED
     root.query("DROP USER eve")
 
 
 def test_change_user_counts_too(nodes: Nodes, root: pymysql.Connection) -> None:
     root.query("CREATE USER fay IDENTIFIED BY 'right' FAILED_LOGIN_ATTEMPTS 2 PASSWORD_LOCK_TIME 1")
-    for wanted in (DENIED, BLOCKED):
+    for expected in (DENIED, BLOCKED):
         client = mysql.connector.connect(
             host="127.0.0.1", port=nodes.one.port, user="root", use_pure=True
         )
         with pytest.raises(mysql.connector.Error) as caught:
             client.cmd_change_user("fay", "wrong")
-        assert caught.value.errno == wanted
+        assert caught.value.errno == expected
     root.query("ALTER USER fay ACCOUNT UNLOCK")
     with mysql.connector.connect(
         host="127.0.0.1", port=nodes.one.port, user="root", use_pure=True
@@ -286,7 +284,7 @@ def test_a_login_that_waits_for_the_store_holds_up_nobody(
     path = nodes.one.store.removeprefix("lmdb://")
     other = enter(nodes.one, "root", "", read_timeout=ANSWER_S)
     with other, ThreadPoolExecutor(1) as thread, lmdb.open(path, map_size=1 << 40) as store:
-        with store.begin(write=True):  # whoever commits waits
+        with store.begin(write=True):  # commits have to wait
             guess = thread.submit(refusal, nodes.one, "gil", "wrong")
             for _ in range(50):
                 assert rows(other, "SELECT * FROM test.gil WHERE id = 1") == []
@@ -305,9 +303,9 @@ def page_login(node: NodeProcess, user: str, password: str) -> tuple[int, dict[s
     body = json.dumps({"user": user, "password": password})
     way.request("POST", "/page/login", body, {"Content-Type": "application/json"})
     answer = way.getresponse()
-    found = answer.status, json.loads(answer.read())
+    answered = answer.status, json.loads(answer.read())
     way.close()
-    return found
+    return answered
 
 
 def test_the_page_has_the_same_rules(nodes: Nodes, root: pymysql.Connection) -> None:
@@ -315,13 +313,13 @@ def test_the_page_has_the_same_rules(nodes: Nodes, root: pymysql.Connection) -> 
     node = nodes.one
     assert page_login(node, "hal", "right")[0] == 200
     root.query("ALTER USER hal PASSWORD EXPIRE")
-    status, said = page_login(node, "hal", "right")
-    assert (status, said["code"]) == (403, EXPIRED) and "has expired" in str(said["error"])
+    status, body = page_login(node, "hal", "right")
+    assert (status, body["code"]) == (403, EXPIRED) and "has expired" in str(body["error"])
     root.query("ALTER USER hal IDENTIFIED BY 'right'")
     assert page_login(node, "hal", "wrong")[1]["code"] == DENIED
     assert refusal(nodes.other, "hal", "wrong")[0] == BLOCKED
-    status, said = page_login(node, "hal", "right")
-    assert (status, said["code"]) == (403, BLOCKED) and "blocked for 1 day(s)" in str(said["error"])
+    status, body = page_login(node, "hal", "right")
+    assert (status, body["code"]) == (403, BLOCKED) and "blocked for 1 day(s)" in str(body["error"])
     root.query("ALTER USER hal ACCOUNT UNLOCK ACCOUNT LOCK")
     assert page_login(node, "hal", "right")[1]["code"] == BLOCKED
     root.query("ALTER USER hal FAILED_LOGIN_ATTEMPTS 0")

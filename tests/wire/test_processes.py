@@ -1,4 +1,4 @@
-"""Sessions of several nodes: their ids, their list, and who ends whom."""
+"""Sessions of several nodes: ids, the process list, KILL."""
 
 import signal
 import threading
@@ -33,7 +33,7 @@ def rows(connection: pymysql.Connection, text: str) -> list[tuple[object, ...]]:
 
 
 def failing(work: Callable[[], object]) -> tuple[threading.Thread, list[int]]:
-    """Run it in a thread; the codes it fails with."""
+    """Run it in a thread. Returns the thread and a list that gets the error codes."""
     codes: list[int] = []
 
     def run() -> None:
@@ -123,7 +123,7 @@ def test_only_ones_own_connections_may_be_ended(nodes: list[NodeProcess]) -> Non
         until(lambda: rows(one, LISTED) == [(one.thread_id(),)])
 
 
-def test_who_is_nobody_is_unknown(nodes: list[NodeProcess]) -> None:
+def test_an_unknown_id_is_an_error(nodes: list[NodeProcess]) -> None:
     with nodes[0].connect(autocommit=True) as one:
         for number in (one.thread_id() + 2, 2047 << 21 | 2, 7):
             with pytest.raises(pymysql.err.OperationalError) as caught:
@@ -177,7 +177,7 @@ def test_ending_who_submitted_a_change_cancels_it(nodes: list[NodeProcess], word
         assert rows(two, "SHOW INDEX FROM shop.t WHERE Key_name = 'by_a'") == []
 
 
-def test_a_node_that_is_stopped_is_told_of_and_not_waited_for(nodes: list[NodeProcess]) -> None:
+def test_a_stopped_node_is_reported_and_not_waited_for(nodes: list[NodeProcess]) -> None:
     first, second = nodes
     with first.connect(autocommit=True) as one, second.connect(autocommit=True) as two:
         its = two.thread_id()
@@ -186,8 +186,8 @@ def test_a_node_that_is_stopped_is_told_of_and_not_waited_for(nodes: list[NodePr
             with one.cursor() as cursor:
                 cursor.execute(LISTED)
                 assert cursor.fetchall() == ((one.thread_id(),),)
-                said = f"node 127.0.0.1:{second.port} has not answered"
-                assert warnings_of(one, second) == [("Warning", 1105, said)]
+                message = f"node 127.0.0.1:{second.port} has not answered"
+                assert warnings_of(one, second) == [("Warning", 1105, message)]
             with pytest.raises(pymysql.err.OperationalError) as caught:
                 rows(one, f"KILL QUERY {its}")
             assert caught.value.args[0] == 1105
@@ -200,35 +200,43 @@ def test_a_node_that_is_stopped_is_told_of_and_not_waited_for(nodes: list[NodePr
 MOST_KILLED = 8
 
 
-def test_a_node_that_was_killed_is_told_of_until_it_is_fenced(
+def test_a_killed_node_is_reported_until_it_is_fenced(
     nodes: list[NodeProcess], tmp_path: Path
 ) -> None:
-    """The owner looks for dead members now and then, and a waiting job does at once: a node that
-    was fenced before anybody could ask is told of no more, so another one is killed."""
+    """The owner looks for dead members from time to time, and a waiting job does at once.
+
+    A node that is fenced before the first query is not reported. In this case another node is
+    killed."""
     for number in range(MOST_KILLED):
         third = NodeProcess(nodes[0].store, tmp_path / f"killed{number}.log").wait_ready()
-        gone = third.connect()
-        its = gone.thread_id()
-        said = f"node 127.0.0.1:{third.port} has ended"
+        closed = third.connect()
+        its = closed.thread_id()
+        message = f"node 127.0.0.1:{third.port} has ended"
         with nodes[0].connect(autocommit=True) as one:
             third.kill()
-            listed, told = rows(one, LISTED), warnings_of(one, third)
+            listed, warnings = rows(one, LISTED), warnings_of(one, third)
             assert (its,) not in listed
             with pytest.raises(pymysql.err.OperationalError) as caught:
                 rows(one, f"KILL {its}")
             assert caught.value.args[0] == 1094
-            rows(one, f"ALTER TABLE shop.t ADD COLUMN fenced{number} INT")  # who waits fences it
+            # the waiting change fences the node
+            rows(one, f"ALTER TABLE shop.t ADD COLUMN fenced{number} INT")
             rows(one, LISTED)
             assert warnings_of(one, third) == []
-        if told:
-            assert told == [("Warning", 1105, said)]
+        if warnings:
+            assert warnings == [("Warning", 1105, message)]
             return
     raise AssertionError("each of them was fenced before anybody asked")
 
 
 def warnings_of(connection: pymysql.Connection, node: NodeProcess) -> list[tuple[object, ...]]:
-    """What the statement before said of that node: another may be slow beside it."""
-    return [each for each in rows(connection, "SHOW WARNINGS") if f":{node.port} " in str(each[2])]
+    """The warnings of the last statement about that node. Another node may be slow at the same
+    time."""
+    return [
+        warning
+        for warning in rows(connection, "SHOW WARNINGS")
+        if f":{node.port} " in str(warning[2])
+    ]
 
 
 def test_a_transaction_that_reads_for_longer_than_allowed_is_ended_and_told(

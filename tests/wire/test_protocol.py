@@ -1,6 +1,6 @@
-"""The protocol itself, with a session that answers from a script: framing, answers, bad peers.
+"""The protocol with a session that answers from a script: framing, answers, bad peers.
 
-The wire alone is served, on a real socket.
+Only the protocol is served, on a real socket.
 """
 
 import asyncio
@@ -89,7 +89,7 @@ Answer = Result | Exception | Callable[[], Result]
 
 
 class ScriptedSession:
-    """Answers texts by its script; prepared statements answer with their parameters."""
+    """Answers texts from its script. Prepared statements return their parameters."""
 
     def __init__(self, script: dict[str, Answer], course: Course, log: list[str]) -> None:
         self.settings = SimpleNamespace(autocommit=True, plain_quotes="", at_start=lambda name: "")
@@ -118,8 +118,8 @@ class ScriptedSession:
 
     def execute_prepared(self, prepared: Any, parameters: Sequence[Any]) -> Result:
         self._log.append(repr(list(parameters)))
-        shown = [None if value is None else str(value) for value in parameters]
-        return Result(prepared.columns, [shown])
+        texts = [None if value is None else str(value) for value in parameters]
+        return Result(prepared.columns, [texts])
 
     def course(self, statement: Any) -> Course:
         return self._course
@@ -218,14 +218,14 @@ def read_packet(peer: socket.socket) -> bytes:
 
 @given(st.lists(st.binary(max_size=300), min_size=1, max_size=5), st.integers(1, 40))
 def test_payloads_arrive_whole_however_the_stream_is_cut(payloads: list[bytes], step: int) -> None:
-    stream = b"".join(len(each).to_bytes(3, "little") + b"\0" + each for each in payloads)
+    stream = b"".join(len(payload).to_bytes(3, "little") + b"\0" + payload for payload in payloads)
     incoming = Incoming(1000)
-    found = []
+    payloads_read = []
     for start in range(0, len(stream), step):
         incoming.put(stream[start : start + step])
-        while (taken := incoming.take()) is not None:
-            found.append(taken[1])
-    assert (found, incoming.waiting) == (payloads, 0)
+        while (packet := incoming.take()) is not None:
+            payloads_read.append(packet[1])
+    assert (payloads_read, incoming.waiting) == (payloads, 0)
 
 
 @pytest.mark.parametrize("size", [0xFFFFFE, 0xFFFFFF, 0x1000000, 0x2000001])
@@ -234,9 +234,9 @@ def test_payloads_of_16_mb_are_continued_in_the_next_packet(size: int) -> None:
     outgoing.add(bytes(size))
     incoming = Incoming(1 << 26)
     incoming.put(bytes(outgoing.take()))
-    taken = incoming.take()
-    assert taken is not None and isinstance(taken[1], packets.Payload)
-    assert (taken[1].command, taken[1].size) == (0, size - 1)
+    packet = incoming.take()
+    assert packet is not None and isinstance(packet[1], packets.Payload)
+    assert (packet[1].command, packet[1].size) == (0, size - 1)
 
 
 @given(
@@ -249,13 +249,13 @@ def test_large_payloads_arrive_in_their_parts(sizes: list[int], step: int) -> No
     for size in sizes:
         outgoing.sequence = 0
         outgoing.add(b"q" * size)
-    stream, found = bytes(outgoing.take()), []
+    stream, parts = bytes(outgoing.take()), []
     for start in range(0, len(stream), step):
         incoming.put(stream[start : start + step])
-        while (taken := incoming.take()) is not None:
-            payload = taken[1]
-            found.append(payload.size + 1 if isinstance(payload, packets.Payload) else len(payload))
-    assert (found, incoming.waiting) == (sizes, 0)
+        while (packet := incoming.take()) is not None:
+            payload = packet[1]
+            parts.append(payload.size + 1 if isinstance(payload, packets.Payload) else len(payload))
+    assert (parts, incoming.waiting) == (sizes, 0)
 
 
 @pytest.mark.parametrize("binary", [False, True], ids=["text", "binary"])
@@ -269,8 +269,8 @@ def test_a_row_with_a_large_value_is_framed_piece_by_piece(more: int, binary: bo
     row[0] += "a" * (packets.CONTINUED - size + more)
     rows = [["b", *row[1:]], row, ["c", *row[1:]]]
     whole, pieces = Outgoing(3), Outgoing(3)
-    for each in rows:
-        whole.add(row_encoder(columns, "utf8", binary)(each))
+    for row_of_answer in rows:
+        whole.add(row_encoder(columns, "utf8", binary)(row_of_answer))
     chunks = []
     payloads = map(encode, rows)
     while pieces.fill(payloads, 1 << 16):
@@ -305,13 +305,13 @@ def test_counts_warnings_and_text_of_a_write_reach_the_client(course: Course) ->
 
 @pytest.mark.parametrize("course", list(Course))
 def test_the_statements_of_a_transaction_are_counted_as_one(course: Course) -> None:
-    """Clients that wait for a COMMIT among twenty statements wait for all of them."""
+    """The latency of a transaction counts, because clients wait for all of its statements."""
     script: dict[str, Answer] = {"SELECT": OK}
     with WireServer(script, course) as server, connect(server) as connection:
         cursor, [session] = connection.cursor(), server.sessions
 
-        # a statement is counted behind its answer, and before the next one of its connection: so
-        # what the session says changes where a statement runs, as it does in a real one
+        # a statement is counted after its answer and before its connection's next one. So the
+        # session's answers decide where a statement runs, as in a real one
         def answering(**changed: Any) -> Answer:
             def answer() -> Result:
                 vars(session).update(changed)
@@ -327,7 +327,7 @@ def test_the_statements_of_a_transaction_are_counted_as_one(course: Course) -> N
         for _ in range(4):
             cursor.execute("SELECT")
         cursor.execute("COMMIT")
-        cursor.execute("ALTER")  # is none; what came before it is counted by now
+        cursor.execute("ALTER")  # not a transaction; the earlier statements are counted by now
         p99_s, samples = p99_of([server.metrics.durations.take()])
         assert samples == 1
         assert p99_s >= 0.05
@@ -468,9 +468,9 @@ def test_parameters_of_every_kind_arrive_as_values() -> None:
             TypedValue(pack_datetime(pack_date(2026, 1, 2), 3, 4, 5, 60), types.datetime(6)),
             TypedValue(pack_date(1999, 1, 2), types.DATE),
         )
-        seen = server.log[-1]
-        assert seen.startswith(repr(expected)[:-1])
-        assert seen.endswith(repr(list(typed))[1:])
+        logged = server.log[-1]
+        assert logged.startswith(repr(expected)[:-1])
+        assert logged.endswith(repr(list(typed))[1:])
         driver.close()
 
 
@@ -520,7 +520,7 @@ MOMENTS = [
 
 @pytest.mark.parametrize(("code", "sent", "expected"), MOMENTS)
 def test_dates_and_times_arrive_with_their_types(code: str, sent: str, expected: object) -> None:
-    """What no calendar and no clock has is text, which a column refuses."""
+    """Dates and times that do not exist become texts, which columns refuse."""
     head = struct.pack("<IBI", 1, 0, 1) + b"\0\1"
     payload = head + bytes.fromhex(code) + b"\0" + bytes.fromhex(sent)
     assert Statement(None, 1, LongData()).read(payload, "utf8") == [expected]
@@ -576,18 +576,18 @@ def test_a_binary_string_is_that_of_the_text_protocol_with_its_length(
 @pytest.mark.parametrize("binary", [False, True])
 @pytest.mark.parametrize("first", [1, 2, 254, 255])
 @pytest.mark.parametrize("ends_with_ok", [False, True])
-def test_an_answer_of_kept_columns_is_that_of_columns_made_anew(
+def test_an_answer_of_cached_columns_equals_that_of_new_columns(
     binary: bool, first: int, ends_with_ok: bool
 ) -> None:
     columns = [OutputColumn("a", BIGINT), OutputColumn("b", text_type(20))]
-    kept = PlanColumns(columns)
+    plan_columns = PlanColumns(columns)
     agreed = Agreed(ends_with_ok, "utf8")
     rows = [(1, "x"), (None, "y"), (2, None), (None, None)]
     for sequence in (1, first, first):  # kept for one sequence, asked for another
         anew = Outgoing(sequence)
         expected = b"".join(answer(Result(columns, rows), anew, agreed, 2, binary))
         outgoing = Outgoing(sequence)
-        assert b"".join(answer(Result(kept, rows), outgoing, agreed, 2, binary)) == expected
+        assert b"".join(answer(Result(plan_columns, rows), outgoing, agreed, 2, binary)) == expected
         assert outgoing.sequence == anew.sequence
         assert [sequence for sequence, _ in framed(expected)] == [
             sequence + n & 255 for n in range(len(framed(expected)))
@@ -595,21 +595,21 @@ def test_an_answer_of_kept_columns_is_that_of_columns_made_anew(
 
 
 def framed(answered: bytes) -> list[tuple[int, bytes]]:
-    """Packets as sequence and payload."""
-    found, at = [], 0
+    """The packets as (sequence, payload)."""
+    frames, at = [], 0
     while at < len(answered):
         size = int.from_bytes(answered[at : at + 3], "little")
-        found.append((answered[at + 3], answered[at + 4 : at + 4 + size]))
+        frames.append((answered[at + 3], answered[at + 4 : at + 4 + size]))
         at += 4 + size
-    return found
+    return frames
 
 
 def test_a_binary_row_has_a_bit_for_each_null() -> None:
     columns = [OutputColumn(f"c{n}", BIGINT) for n in range(7)]
     rows = [(1,) * 7, (None,) * 7, (None, 1, 1, 1, 1, 1, None)]
-    said = b"".join(answer(Result(columns, rows), Outgoing(1), Agreed(True, "utf8"), 2, True))
+    sent = b"".join(answer(Result(columns, rows), Outgoing(1), Agreed(True, "utf8"), 2, True))
     one = struct.pack("<q", 1)
-    assert [payload for _, payload in framed(said)][8:11] == [
+    assert [payload for _, payload in framed(sent)][8:11] == [
         bytes(3) + one * 7,
         bytes([0, 0xFC, 1]),
         bytes([0, 0x04, 1]) + one * 5,
@@ -687,7 +687,7 @@ def test_the_name_of_a_user_is_in_the_character_set_that_the_login_names(
     assert (login.codec, login.user) == (codec, name.decode(codec))
 
 
-def test_a_client_that_vanishes_has_its_session_closed_even_while_a_statement_course() -> None:
+def test_a_client_that_disconnects_has_its_session_closed_even_during_a_statement() -> None:
     release = threading.Event()
     slow = lambda: (release.wait(10), Result())[1]  # noqa: E731
     with WireServer({"SLOW": slow}) as server:
@@ -704,17 +704,17 @@ def test_a_client_that_vanishes_has_its_session_closed_even_while_a_statement_co
 def test_a_kill_before_its_statement_has_begun_ends_it_and_an_idle_one_ends_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    held: list[Callable[[], None]] = []
+    waiting_runs: list[Callable[[], None]] = []
     with WireServer({"Q": lambda: OK}) as server, connect(server) as client:
-        monkeypatch.setattr(Pool, "run", lambda pool, work: held.append(work))
+        monkeypatch.setattr(Pool, "run", lambda pool, work: waiting_runs.append(work))
         server.log.clear()
         server.connections.kill(client.thread_id(), query_only=True)
         assert server.log == []
         client.send_command(3, "Q")
-        until(lambda: held)  # no thread course it yet
+        until(lambda: waiting_runs)  # no thread runs it yet
         server.connections.kill(client.thread_id(), query_only=True)
         assert server.log == ["begun", "interrupted"]
-        held.pop()()
+        waiting_runs.pop()()
         client.read_result()
         server.connections.kill(client.thread_id(), query_only=True)
         assert server.log == ["begun", "interrupted", "Q"]
@@ -725,14 +725,14 @@ def test_statements_that_wait_hold_up_no_other_connection() -> None:
     script = {"SLOW": lambda: (release.wait(20), Result())[1]}
     with WireServer(script, most=64) as server, contextlib.ExitStack() as opened:
         waiting = [opened.enter_context(connect(server)) for _ in range(40)]
-        for each in waiting:
-            each.send_command(3, "SLOW")
+        for client in waiting:
+            client.send_command(3, "SLOW")
         until(lambda: server.log.count("SLOW") == 40)
         with connect(server) as other:
             other.query("SELECT 1")
         release.set()
-        for each in waiting:
-            each.read_result()
+        for client in waiting:
+            client.read_result()
 
 
 def test_commands_sent_ahead_are_answered_in_order() -> None:
@@ -754,8 +754,8 @@ def sent_ahead(text: str, count: int) -> bytes:
 
 
 @pytest.mark.parametrize("course", [Course.AT_ONCE, Course.POOL])
-def test_who_does_not_read_its_answers_has_no_more_made(course: Course) -> None:
-    """Each of 30 bytes would be held here with its megabyte."""
+def test_a_client_that_does_not_read_its_answers_gets_no_more_computed(course: Course) -> None:
+    """Without a limit each command of 30 bytes would occupy a megabyte here."""
     large = Result(text_columns("a"), [["x" * (1 << 20)]])
     with WireServer({"LARGE": large}, course) as server, connect(server) as client:
         client.socket.sendall(sent_ahead("LARGE", 200))
@@ -812,13 +812,14 @@ def test_large_frames_are_inflated_in_another_thread(monkeypatch: pytest.MonkeyP
 
 
 def test_a_packet_that_has_just_come_is_not_unfinished(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reaper may look at any moment; it ended connections whose packet was not yet taken."""
+    """The reaper may run at any moment. It once ended connections whose packet was complete but not
+    processed."""
     take, looks = Incoming.take, list[float]()
     with WireServer(course=Course.AT_ONCE) as server, connect(server) as client:
 
         def looked_at(incoming: Incoming) -> tuple[int, bytes | packets.Payload] | None:
             now = SystemClock().monotonic()
-            looks.extend(each.unfinished_s(now) for each in server.connections.all())
+            looks.extend(client.unfinished_s(now) for client in server.connections.all())
             return take(incoming)
 
         monkeypatch.setattr(Incoming, "take", looked_at)
@@ -853,7 +854,7 @@ def test_more_placeholders_than_can_be_counted_are_1390() -> None:
         client.query("SELECT 1")
 
 
-def test_too_many_connections_are_told_1040() -> None:
+def test_too_many_connections_get_1040() -> None:
     with WireServer(most=2) as server, connect(server), connect(server):
         with pytest.raises(pymysql.err.OperationalError) as caught:
             connect(server)

@@ -24,13 +24,13 @@ def nodes(pair: list[NodeProcess]) -> Iterator[list[NodeProcess]]:
 
 @pytest.fixture
 def root(nodes: list[NodeProcess]) -> Iterator[pymysql.Connection]:
-    """Removes what a test made."""
-    with nodes[0].connect(autocommit=True) as found:
-        yield found
+    """A client of root; removes the objects of a test."""
+    with nodes[0].connect(autocommit=True) as client:
+        yield client
         for name in ("ann", "bob", "reader", "writer", "whole"):
-            found.query(f"DROP USER IF EXISTS {name}")
-        found.query("SET GLOBAL mandatory_roles = ''")
-        found.query("SET GLOBAL activate_all_roles_on_login = OFF")
+            client.query(f"DROP USER IF EXISTS {name}")
+        client.query("SET GLOBAL mandatory_roles = ''")
+        client.query("SET GLOBAL activate_all_roles_on_login = OFF")
 
 
 def entered(node: NodeProcess, user: str) -> pymysql.Connection:
@@ -50,7 +50,7 @@ def code(connection: pymysql.Connection, text: str) -> tuple[int, str]:
     return caught.value.args
 
 
-def shown(connection: pymysql.Connection, text: str) -> list[object]:
+def first_column(connection: pymysql.Connection, text: str) -> list[object]:
     return [row[0] for row in run(connection, text)]
 
 
@@ -62,24 +62,24 @@ def test_a_role_gives_what_it_has_while_it_is_active(
     run(root, "GRANT reader, writer TO ann")
     until(lambda: 1 == len(run(nodes[1].connect(), "SELECT 1 FROM mysql.user WHERE User = 'ann'")))
     with entered(nodes[1], "ann") as ann:
-        assert shown(ann, "SELECT CURRENT_ROLE()") == ["NONE"]
+        assert first_column(ann, "SELECT CURRENT_ROLE()") == ["NONE"]
         assert code(ann, "SELECT a FROM shop.t")[0] == 1142
         run(ann, "SET ROLE reader")
-        assert shown(ann, "SELECT CURRENT_ROLE()") == ["`reader`@`%`"]
-        assert shown(ann, "SELECT a FROM shop.t WHERE id = 1") == [10]
+        assert first_column(ann, "SELECT CURRENT_ROLE()") == ["`reader`@`%`"]
+        assert first_column(ann, "SELECT a FROM shop.t WHERE id = 1") == [10]
         assert code(ann, "INSERT INTO shop.t VALUES (3, 3, 3)")[0] == 1142
         run(ann, "SET ROLE ALL")
-        assert shown(ann, "SELECT CURRENT_ROLE()") == ["`reader`@`%`,`writer`@`%`"]
+        assert first_column(ann, "SELECT CURRENT_ROLE()") == ["`reader`@`%`,`writer`@`%`"]
         run(ann, "INSERT INTO shop.t VALUES (3, 3, 3)")
         run(ann, "SET ROLE ALL EXCEPT reader")
         assert code(ann, "SELECT a FROM shop.t")[0] == 1142
         run(ann, "SET ROLE NONE")
         assert code(ann, "SELECT a FROM shop.t")[0] == 1142
-        said = "`root`@`%` is not granted to ann@%"
-        assert code(ann, "SET ROLE root") == (3530, said)
+        message = "`root`@`%` is not granted to ann@%"
+        assert code(ann, "SET ROLE root") == (3530, message)
         run(ann, "SET ROLE reader")
         run(root, "REVOKE reader FROM ann")
-        until(lambda: shown(ann, "SELECT CURRENT_ROLE()") == ["NONE"])
+        until(lambda: first_column(ann, "SELECT CURRENT_ROLE()") == ["NONE"])
         assert code(ann, "SELECT a FROM shop.t")[0] == 1142
     run(root, "DELETE FROM shop.t WHERE id = 3")
 
@@ -92,9 +92,9 @@ def test_default_and_mandatory_roles_are_active_from_the_login_on(
     rows = "SELECT USER, DEFAULT_ROLE_USER FROM mysql.default_roles"
     assert run(root, rows) == [("ann", "reader")]
     with entered(nodes[0], "ann") as ann:
-        assert shown(ann, "SELECT CURRENT_ROLE()") == ["`reader`@`%`"]
+        assert first_column(ann, "SELECT CURRENT_ROLE()") == ["`reader`@`%`"]
         run(ann, "SET DEFAULT ROLE ALL TO ann", "SET ROLE DEFAULT")
-        assert shown(ann, "SELECT CURRENT_ROLE()") == ["`reader`@`%`,`writer`@`%`"]
+        assert first_column(ann, "SELECT CURRENT_ROLE()") == ["`reader`@`%`,`writer`@`%`"]
         run(ann, "SET DEFAULT ROLE NONE TO ann")
         assert code(ann, "SET DEFAULT ROLE root TO ann") == (
             3530,
@@ -103,13 +103,13 @@ def test_default_and_mandatory_roles_are_active_from_the_login_on(
     assert run(root, rows) == []
     run(root, "SET GLOBAL activate_all_roles_on_login = ON")
     with entered(nodes[0], "ann") as ann:
-        assert shown(ann, "SELECT CURRENT_ROLE()") == ["`reader`@`%`,`writer`@`%`"]
+        assert first_column(ann, "SELECT CURRENT_ROLE()") == ["`reader`@`%`,`writer`@`%`"]
     run(root, "CREATE ROLE whole", "GRANT SELECT ON shop.u TO whole")
     run(root, "SET GLOBAL mandatory_roles = '`whole`@`%`'", "CREATE USER bob")
 
     def everybody_has_it() -> bool:
         with entered(nodes[0], "bob") as bob:
-            return shown(bob, "SELECT CURRENT_ROLE()") == ["`whole`@`%`"]
+            return first_column(bob, "SELECT CURRENT_ROLE()") == ["`whole`@`%`"]
 
     until(everybody_has_it)
 
@@ -126,11 +126,11 @@ def test_roles_of_roles_and_what_goes_with_a_role(
     ]  # fmt: skip
     run(root, "SET DEFAULT ROLE whole TO ann")
     with entered(nodes[0], "ann") as ann:
-        assert shown(ann, "SELECT b FROM shop.u") == [5]
+        assert first_column(ann, "SELECT b FROM shop.u") == [5]
         run(root, "RENAME USER whole TO writer")
         run(ann, "SET ROLE DEFAULT")
-        assert shown(ann, "SELECT CURRENT_ROLE()") == ["`writer`@`%`"]
-        assert shown(ann, "SELECT b FROM shop.u") == [5]
+        assert first_column(ann, "SELECT CURRENT_ROLE()") == ["`writer`@`%`"]
+        assert first_column(ann, "SELECT b FROM shop.u") == [5]
         run(root, "DROP ROLE writer")
         assert code(ann, "SELECT b FROM shop.u")[0] == 1142
     assert run(root, edges) == []
@@ -181,14 +181,14 @@ def test_show_grants_with_and_without_roles(
         "GRANT 'reader'@'%' TO 'ann'@'%'",
         "GRANT CONNECTION_ADMIN,ROLE_ADMIN ON *.* TO 'ann'@'%'",
     ]
-    assert shown(root, "SHOW GRANTS FOR ann") == alone
+    assert first_column(root, "SHOW GRANTS FOR ann") == alone
     using = [alone[0], "GRANT SELECT ON `shop`.* TO 'ann'@'%'", *alone[1:]]
-    assert shown(root, "SHOW GRANTS FOR ann USING reader") == using
+    assert first_column(root, "SHOW GRANTS FOR ann USING reader") == using
     assert code(root, "SHOW GRANTS FOR ann USING writer")[0] == 3530
     with entered(nodes[0], "ann") as ann:
-        assert shown(ann, "SHOW GRANTS") == alone
+        assert first_column(ann, "SHOW GRANTS") == alone
         run(ann, "SET ROLE reader")
-        assert shown(ann, "SHOW GRANTS") == using
+        assert first_column(ann, "SHOW GRANTS") == using
     assert len(run(root, "SHOW PRIVILEGES")) > 40
 
 
@@ -255,9 +255,9 @@ def test_a_role_brings_privileges_of_columns_and_a_view_hides_its_tables(
     with entered(nodes[0], "ann") as ann:
         assert code(ann, "SELECT id FROM shop.t")[0] == 1142
         run(ann, "SET ROLE reader")
-        assert shown(ann, "SELECT id FROM shop.t ORDER BY id") == [1, 2]
+        assert first_column(ann, "SELECT id FROM shop.t ORDER BY id") == [1, 2]
         assert code(ann, "SELECT a FROM shop.t")[0] == 1143
-        assert shown(ann, "SELECT secret FROM shop.v ORDER BY 1") == [7, 8]
+        assert first_column(ann, "SELECT secret FROM shop.v ORDER BY 1") == [7, 8]
 
 
 def test_dynamic_privileges(nodes: list[NodeProcess], root: pymysql.Connection) -> None:
@@ -289,26 +289,26 @@ def test_a_view_reads_with_the_privileges_of_its_definer(
 ) -> None:
     run(root, "CREATE USER ann", "CREATE USER bob")
     run(root, "GRANT SELECT, CREATE VIEW ON shop.* TO ann")
-    made = "VIEW shop.x AS SELECT secret FROM shop.t"
+    definition = "VIEW shop.x AS SELECT secret FROM shop.t"
     with entered(nodes[0], "ann") as ann, entered(nodes[0], "bob") as bob:
-        said = "Access denied; you need (at least one of) the SUPER or SET_USER_ID privilege(s)"
-        refused, message = code(ann, f"CREATE DEFINER=root {made}")
-        assert refused == 1227 and message.startswith(said)
-        run(ann, f"CREATE {made}")
+        needed = "Access denied; you need (at least one of) the SUPER or SET_USER_ID privilege(s)"
+        refused, message = code(ann, f"CREATE DEFINER=root {definition}")
+        assert refused == 1227 and message.startswith(needed)
+        run(ann, f"CREATE {definition}")
         run(root, "GRANT SELECT ON shop.x TO bob")
         read = "SELECT secret FROM shop.x ORDER BY 1"
-        assert shown(ann, read) == shown(bob, read) == [7, 8]
+        assert first_column(ann, read) == first_column(bob, read) == [7, 8]
         run(root, "REVOKE SELECT ON shop.* FROM ann", "GRANT SELECT ON shop.x TO ann")
-        assert [code(each, read)[0] for each in (ann, bob)] == [1356, 1356]
+        assert [code(client, read)[0] for client in (ann, bob)] == [1356, 1356]
         run(root, "GRANT SELECT (secret) ON shop.t TO ann")
-        assert shown(bob, read) == [7, 8]
+        assert first_column(bob, read) == [7, 8]
         run(root, "DROP USER ann")
         assert code(bob, read) == (
             1449,
             "The user specified as a definer ('ann'@'%') does not exist",
         )
-        assert shown(root, read) == [7, 8]
+        assert first_column(root, read) == [7, 8]
         run(root, "GRANT CREATE VIEW, DROP ON shop.* TO bob", "GRANT SET_USER_ID ON *.* TO bob")
         run(bob, "CREATE OR REPLACE DEFINER=root VIEW shop.x AS SELECT 9 AS secret")
-        assert shown(bob, read) == [9]
+        assert first_column(bob, read) == [9]
     run(root, "DROP VIEW shop.x")

@@ -1,4 +1,4 @@
-"""A statement that waits for a row lock holds up nobody but its own client."""
+"""A statement that waits for a row lock blocks only its own client."""
 
 import threading
 from typing import Any
@@ -13,7 +13,7 @@ DONE_S = 20.0
 
 
 def send(connection: Any, text: str) -> tuple[threading.Thread, list[Any]]:
-    """Run a statement in a thread; what it answered or its error code comes into the list."""
+    """Run a statement in a thread. Its rows or error code are added to the list."""
     answers: list[Any] = []
 
     def work() -> None:

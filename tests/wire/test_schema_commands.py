@@ -24,7 +24,7 @@ SHOP = (
 
 @pytest.fixture
 def shop(node: NodeProcess) -> Iterator[str]:
-    """The port's option; a fresh database `shop`."""
+    """The option with the node's port; creates the database `shop`."""
     with node.connect() as connection:
         connection.query("CREATE DATABASE shop")
         connection.query("USE shop")
@@ -36,10 +36,10 @@ def shop(node: NodeProcess) -> Iterator[str]:
 
 @pytest.fixture
 def file(tmp_path: Path, shop: str) -> Path:
-    """What `dump` writes."""
-    found = tmp_path / "shop.sql"
-    found.write_text(exuvia("schema", "dump", shop, "-Dshop").stdout)
-    return found
+    """A file with the output of `dump`."""
+    path = tmp_path / "shop.sql"
+    path.write_text(exuvia("schema", "dump", shop, "-Dshop").stdout)
+    return path
 
 
 def changed(file: Path, old: str, new: str) -> None:
@@ -85,7 +85,7 @@ def test_a_difference_for_people_and_for_programs(shop: str, file: Path) -> None
     assert "-- 1. shop.customer\n" in done.stdout
     assert "-- alter table multi-schema change_1  " in done.stdout
     listed = json.loads(diff(file, shop, "--output", "json").stdout)
-    assert [each["statement"] for each in listed] == [
+    assert [step["statement"] for step in listed] == [
         "ALTER TABLE `customer` RENAME INDEX `city` TO `old_city`",
         "ALTER TABLE `customer` ADD KEY `city` (`city`,`id`), DROP INDEX `old_city`",
     ]
@@ -106,8 +106,11 @@ def test_nothing_is_lost_unless_it_is_allowed(shop: str, file: Path) -> None:
     assert apply(file, shop, "--allow-drop").returncode == 0
     assert diff(file, shop) == Done(0, "", "")
     file.write_text(file.read_text().partition("CREATE TABLE `sale`")[0])
-    left = diff(file, shop)
-    assert (left.returncode, left.stderr) == (0, "shop.sale is not in the file: left as it is\n")
+    result = diff(file, shop)
+    assert (result.returncode, result.stderr) == (
+        0,
+        "shop.sale is not in the file: left as it is\n",
+    )
     done = apply(file, shop, "--allow-drop")
     assert done.stdout.endswith("DROP TABLE `sale`;\n")
     assert diff(file, shop) == Done(0, "", "")
@@ -131,8 +134,9 @@ def test_nothing_is_done_where_the_server_would_refuse(shop: str, file: Path) ->
     assert "note" not in exuvia("schema", "dump", shop, "-Dshop").stdout
 
 
-def test_the_first_error_ends_it_and_says_what_is_done(shop: str, file: Path) -> None:
-    """Rows that a later statement refuses: of many, known only when it runs."""
+def test_the_first_error_ends_it_and_reports_what_is_done(shop: str, file: Path) -> None:
+    """A later statement fails because of rows; if there are many, that is known only when it
+    runs."""
     changed(file, "KEY `city` (`city`)", "UNIQUE KEY `city` (`city`)")
     exuvia("sql", shop, "INSERT INTO shop.customer (city) VALUES ('Basel')")
     done = apply(file, shop)
@@ -152,16 +156,16 @@ def test_the_first_error_ends_it_and_says_what_is_done(shop: str, file: Path) ->
     assert diff(file, shop) == Done(0, "", "")
 
 
-def test_it_asks_and_tells_how_far_it_is(shop: str, file: Path, node: NodeProcess) -> None:
+def test_it_asks_and_shows_its_progress(shop: str, file: Path, node: NodeProcess) -> None:
     changed(file, "`city` varchar(20)", "`city` varchar(30)")
     command = [sys.executable, "-m", "exuvia.cli.main", "schema", "apply", str(file), shop]
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
-    asked = subprocess.run(
+    refused = subprocess.run(
         [*command, "-Dshop"], input="n\n", capture_output=True, text=True, env=environment
     )
-    assert asked.returncode == 1
-    assert "Run 1 statement(s)? [y/N]" in asked.stdout
-    assert "nothing was done" in asked.stderr
+    assert refused.returncode == 1
+    assert "Run 1 statement(s)? [y/N]" in refused.stdout
+    assert "nothing was done" in refused.stderr
     with node.connect() as holder:
         holder.query("BEGIN")
         holder.query("UPDATE shop.customer SET city = 'Roma' WHERE id = 1")
@@ -176,16 +180,16 @@ def test_it_asks_and_tells_how_far_it_is(shop: str, file: Path, node: NodeProces
         line = running.stderr.readline()
         assert re.match(r"job \d+: modify column, ", line), line
         holder.query("COMMIT")
-        _, said = running.communicate(timeout=60)
+        _, errors = running.communicate(timeout=60)
     assert running.returncode == 0
-    assert said.endswith("1. shop.customer: done\n")
+    assert errors.endswith("1. shop.customer: done\n")
 
 
 def test_the_schema_of_a_table_at_any_version(shop: str) -> None:
     exuvia("sql", shop, "ALTER TABLE shop.sale ADD COLUMN n int")
-    found = json.loads(exuvia("schema", "history", shop, "shop.sale", "-ojson").stdout)
-    assert [each["JOB_TYPE"] for each in found] == ["add column", "create table"]
-    last, first = (each["VERSION"] for each in found)
+    versions = json.loads(exuvia("schema", "history", shop, "shop.sale", "-ojson").stdout)
+    assert [version["JOB_TYPE"] for version in versions] == ["add column", "create table"]
+    last, first = (version["VERSION"] for version in versions)
     for version, has in ((first, False), (last - 1, False), (last, True), (last + 5, True)):
         done = exuvia("schema", "history", shop, "shop.sale", "--at-version", str(version))
         assert done.returncode == 0
@@ -211,9 +215,9 @@ def test_lint_ends_by_severity(tmp_path: Path) -> None:
         file.write_text(text)
         assert exuvia("schema", "lint", str(file)).returncode == code
     file.write_text("\nCREATE TABLE t (a int)")
-    [found] = json.loads(exuvia("schema", "lint", str(file), "--output", "json").stdout)
-    assert found["file"] == str(file)
-    assert (found["rule"], found["line"], found["severity"]) == ("primary_key", 2, "error")
+    [finding] = json.loads(exuvia("schema", "lint", str(file), "--output", "json").stdout)
+    assert finding["file"] == str(file)
+    assert (finding["rule"], finding["line"], finding["severity"]) == ("primary_key", 2, "error")
 
 
 def test_errors_are_one_line(tmp_path: Path, shop: str) -> None:

@@ -1,4 +1,4 @@
-"""What a session of MySQL's protocol is used to: cursors, resets, time-outs, limits."""
+"""Session features of MySQL's protocol: cursors, resets, time-outs, limits."""
 
 import struct
 from collections.abc import Iterator
@@ -15,8 +15,8 @@ CURSOR_EXISTS, LAST_ROW_SENT = 0x40, 0x80
 
 @pytest.fixture
 def client(node: NodeProcess) -> Iterator[pymysql.Connection]:
-    with node.connect("test", autocommit=True) as found:
-        yield found
+    with node.connect("test", autocommit=True) as opened:
+        yield opened
 
 
 def run(connection: pymysql.Connection, *texts: str) -> list[tuple[object, ...]]:
@@ -31,13 +31,13 @@ def command(connection: pymysql.Connection, number: int, payload: bytes) -> None
 
 
 def packets_to_end(connection: pymysql.Connection) -> tuple[list[bytes], int]:
-    """Rows up to the packet that ends them, and its status."""
+    """The rows up to the packet that ends them, and its status."""
     rows = []
     while True:
-        found = connection.read_packet()
-        if found.is_eof_packet():
-            return rows, struct.unpack_from("<H", found.get_all_data(), 3)[0]
-        rows.append(found.get_all_data())
+        packet = connection.read_packet()
+        if packet.is_eof_packet():
+            return rows, struct.unpack_from("<H", packet.get_all_data(), 3)[0]
+        rows.append(packet.get_all_data())
 
 
 def prepared(connection: pymysql.Connection, text: str) -> int:
@@ -90,8 +90,8 @@ def test_a_reset_forgets_the_session_and_stays_in_its_database(
     statement = prepared(client, "SELECT 1")
     command(client, 0x1F, b"")
     client.read_packet()
-    seen = run(client, "SELECT DATABASE(), @a, @@time_zone, CONNECTION_ID()")
-    assert seen == [("elsewhere", None, "SYSTEM", number[0][0])]
+    state = run(client, "SELECT DATABASE(), @a, @@time_zone, CONNECTION_ID()")
+    assert state == [("elsewhere", None, "SYSTEM", number[0][0])]
     with pytest.raises(pymysql.err.ProgrammingError):
         run(client, "SELECT * FROM gone")
     command(client, 0x17, struct.pack("<IBI", statement, 0, 1))
@@ -152,7 +152,7 @@ def send_long(client: pymysql.Connection, statement: int, position: int, part: b
     client.write_bytes(struct.pack("<I", len(body))[:3] + b"\0" + body)
 
 
-def test_long_data_of_no_parameter_is_told_at_execute_and_not_held(
+def test_long_data_of_an_unknown_parameter_fails_at_execute_and_is_not_stored(
     client: pymysql.Connection,
 ) -> None:
     statement = prepared(client, "SELECT LENGTH(?)")
@@ -163,8 +163,8 @@ def test_long_data_of_no_parameter_is_told_at_execute_and_not_held(
         command(client, 0x17, values)
         with pytest.raises(pymysql.err.MySQLError) as caught:
             client.read_packet()
-        told = "Incorrect arguments to mysqld_stmt_send_long_data"
-        assert caught.value.args == (1210, told)
+        message = "Incorrect arguments to mysqld_stmt_send_long_data"
+        assert caught.value.args == (1210, message)
     command(client, 0x1A, struct.pack("<I", statement))
     client.read_packet()
     command(client, 0x17, values)
@@ -175,23 +175,24 @@ def test_long_data_of_no_parameter_is_told_at_execute_and_not_held(
 
 
 def test_a_connection_holds_one_packet_of_long_data_at_most() -> None:
-    """Over all its statements and parameters; what is executed, reset or closed is given back."""
-    held = LongData()
-    first, second = Statement(None, 2, held), Statement(None, 1, held)
+    """The limit is for all statements and parameters. Executing, resetting or closing frees their
+    bytes."""
+    stored = LongData()
+    first, second = Statement(None, 2, stored), Statement(None, 1, stored)
     first.append(0, bytes(600), 1000)
     second.append(0, bytes(400), 1000)
-    assert held.bytes == 1000 and second.refused is None
+    assert stored.bytes == 1000 and second.refused is None
     first.append(1, bytes(1), 1000)
     assert first.refused is not None and first.refused.code == 1105
-    assert held.bytes == 400 and not first.long_data
+    assert stored.bytes == 400 and not first.long_data
     first.append(0, bytes(1), 1000)
-    assert held.bytes == 400
+    assert stored.bytes == 400
     first.clear()
     first.append(0, bytes(600), 1000)
-    assert first.refused is None and held.bytes == 1000
+    assert first.refused is None and stored.bytes == 1000
     with pytest.raises(Refused):
         second.read(b"", "utf-8")
-    assert held.bytes == 600
+    assert stored.bytes == 600
 
 
 def test_long_data_is_the_value_until_it_is_reset(client: pymysql.Connection) -> None:

@@ -1,4 +1,4 @@
-"""System variables about connections: each test sets one and sees another answer."""
+"""System variables about connections: each test sets one and observes its effect."""
 
 from collections.abc import Iterator
 
@@ -12,10 +12,10 @@ from support.node_processes import NodeProcess, until
 
 @pytest.fixture
 def root(node: NodeProcess) -> Iterator[pymysql.Connection]:
-    """A client that may do everything, beside an account that may not."""
-    with node.connect("test", autocommit=True) as found:
-        run(found, "CREATE USER IF NOT EXISTS plain", "GRANT ALL ON test.* TO plain")
-        yield found
+    """A client with all privileges; also creates an account without administrative ones."""
+    with node.connect("test", autocommit=True) as client:
+        run(client, "CREATE USER IF NOT EXISTS plain", "GRANT ALL ON test.* TO plain")
+        yield client
 
 
 def run(connection: pymysql.Connection, *texts: str) -> list[tuple[object, ...]]:
@@ -38,8 +38,9 @@ def code(connection: pymysql.Connection, text: str) -> int:
 
 
 def test_init_connect(node: NodeProcess, root: pymysql.Connection) -> None:
-    """It is run for who is no administrator, before the first command; where it fails the first
-    command is refused and the connection ends."""
+    """It runs before the first command, except for administrators.
+
+    If it fails, the first command is refused and the connection ends."""
     try:
         run(root, "SET GLOBAL init_connect = 'SET @greeting = 7; SET time_zone = \"+05:00\"'")
         with entered(node) as plain:
@@ -95,7 +96,7 @@ def test_max_connections(node: NodeProcess, root: pymysql.Connection) -> None:
 
 @pytest.mark.parametrize("text", ["COMMIT RELEASE", "ROLLBACK RELEASE", "COMMIT"])
 def test_completion_type(node: NodeProcess, root: pymysql.Connection, text: str) -> None:
-    """RELEASE answers, and ends the connection."""
+    """RELEASE is answered, and then the connection is closed."""
     with entered(node) as plain:
         if text == "COMMIT":
             run(plain, "SET completion_type = 2")
@@ -104,13 +105,13 @@ def test_completion_type(node: NodeProcess, root: pymysql.Connection, text: str)
 
 
 def test_interactive_timeout(node: NodeProcess, root: pymysql.Connection) -> None:
-    """It is the wait_timeout of a client that says it is interactive."""
+    """It is the wait_timeout of a client that declares itself interactive."""
     run(root, "SET GLOBAL interactive_timeout = 77")
     try:
         with pymysql.connect(
             host="127.0.0.1", port=node.port, user="plain", client_flag=CLIENT.INTERACTIVE
-        ) as found:
-            assert run(found, "SELECT @@wait_timeout") == [(77,)]
+        ) as client:
+            assert run(client, "SELECT @@wait_timeout") == [(77,)]
         with entered(node) as plain:
             assert run(plain, "SELECT @@wait_timeout") != [(77,)]
     finally:
@@ -118,7 +119,7 @@ def test_interactive_timeout(node: NodeProcess, root: pymysql.Connection) -> Non
 
 
 def test_tidb_idle_transaction_timeout(node: NodeProcess, root: pymysql.Connection) -> None:
-    """A silent client loses its connection within a transaction."""
+    """A silent client is disconnected within a transaction."""
     run(root, "CREATE TABLE IF NOT EXISTS idle (a INT)", "INSERT INTO idle VALUES (1)")
     with entered(node) as silent, entered(node) as patient:
         for client in (silent, patient):
@@ -130,7 +131,7 @@ def test_tidb_idle_transaction_timeout(node: NodeProcess, root: pymysql.Connecti
         assert run(patient, "SELECT 1") == [(1,)]  # it is in no transaction
 
 
-def test_commands_list_all_rows_whatever_sessions_are_limited_to(
+def test_commands_list_all_rows_despite_limits_of_sessions(
     node: NodeProcess, root: pymysql.Connection
 ) -> None:
     run(root, "SET GLOBAL sql_select_limit = 1")

@@ -1,4 +1,4 @@
-"""The slow log: what took long, with its plan, on this node and on all."""
+"""The slow log: slow statements with their plans, of this node and of all nodes."""
 
 import json
 import urllib.request
@@ -44,7 +44,7 @@ def nodes(pair: list[NodeProcess]) -> Iterator[list[NodeProcess]]:
 
 
 def threshold(nodes: list[NodeProcess], value: int) -> None:
-    """Set it, and wait until both nodes go by it."""
+    """Set it, and wait until both nodes use it."""
     with nodes[0].connect(autocommit=True) as root:
         rows(root, f"SET GLOBAL tidb_slow_log_threshold = {value}")
     for node in nodes:
@@ -68,12 +68,14 @@ def test_what_takes_long_is_there_with_its_plan(nodes: list[NodeProcess]) -> Non
         assert 0.4 <= took_s < 30
         assert "table:t, index:ia(a)" in plan
         assert rows(client, SLOW, "SELECT a, 'quick'%") == []
-        (shown, *_) = rows(client, "ADMIN SHOW SLOW RECENT 1")
-        assert shown[0] == query
+        (latest, *_) = rows(client, "ADMIN SHOW SLOW RECENT 1")
+        assert latest[0] == query
         slowest = rows(client, "ADMIN SHOW SLOW TOP 1000")
-        assert (1, client.thread_id()) in [each[4:6] for each in slowest]
+        assert (1, client.thread_id()) in [row[4:6] for row in slowest]
     log = [json.loads(line) for line in nodes[0].log.read_text().splitlines() if line[:1] == "{"]
-    assert query in [each["query"] for each in log if each["message"] == "a statement was slow"]
+    assert query in [
+        record["query"] for record in log if record["message"] == "a statement was slow"
+    ]
 
 
 def test_other_nodes_are_asked_and_other_users_see_their_own(nodes: list[NodeProcess]) -> None:
@@ -96,17 +98,17 @@ def test_failures_passwords_and_parameters(nodes: list[NodeProcess]) -> None:
             rows(client, "SELECT missing FROM t")
         rows(client, "ALTER USER sue IDENTIFIED BY 'secret word'")
         rows(client, "PREPARE p FROM 'SELECT a FROM t WHERE id = ?'")
-        (found,) = rows(client, SLOW, "SELECT missing%")
-        assert (found[2], found[3]) == (0, None)
+        (failed,) = rows(client, SLOW, "SELECT missing%")
+        assert (failed[2], failed[3]) == (0, None)
         rows(client, "/*!40101 ALTER USER sue */ /* c */ IDENTIFIED BY 'secret word'")
         rows(client, "PREPARE q FROM 'SET PASSWORD FOR sue = ''secret word'''")
-        shown = [row[4] for row in rows(client, SLOW, "ALTER USER%")]
-        assert shown == ["ALTER USER sue IDENTIFIED BY '***'"] * 2
+        queries = [row[4] for row in rows(client, SLOW, "ALTER USER%")]
+        assert queries == ["ALTER USER sue IDENTIFIED BY '***'"] * 2
         assert [row[4] for row in rows(client, SLOW, "PREPARE q%")] == ["PREPARE q FROM '***'"]
         assert rows(client, SLOW, "%secret word%") == []
         rows(client, "INSERT INTO t VALUES (3, 30)")
-        (found,) = rows(client, SLOW, "INSERT INTO t VALUES (3%")
-        assert found[3].startswith("Insert_1")
+        (failed,) = rows(client, SLOW, "INSERT INTO t VALUES (3%")
+        assert failed[3].startswith("Insert_1")
     threshold(nodes, -1)
     with nodes[0].connect(autocommit=True) as client:
         rows(client, "SELECT SLEEP(0.35), 'unheard'")
@@ -168,8 +170,8 @@ def test_no_door_of_a_node_shows_a_password(nodes: list[NodeProcess]) -> None:
         )
         doors += [f"SELECT * FROM `{schema}`.`{table}`" for schema, table in tables]
         assert len(doors) > 10
-        until(lambda: "SHA2('***'" in str(shown(asking, doors[0])))
-        assert [door for door in doors if word in str(shown(asking, door))] == []
+        until(lambda: "SHA2('***'" in str(rows_or_nothing(asking, doors[0])))
+        assert [door for door in doors if word in str(rows_or_nothing(asking, door))] == []
         holder.rollback()
         waiter.read_result()
     for page in ("/status", "/page/history", "/page/live"):
@@ -181,8 +183,8 @@ def test_no_door_of_a_node_shows_a_password(nodes: list[NodeProcess]) -> None:
         rows(root, "DROP USER IF EXISTS sam")
 
 
-def shown(connection: pymysql.Connection, text: str) -> list[tuple]:
-    """Nothing for what is not to be read so."""
+def rows_or_nothing(connection: pymysql.Connection, text: str) -> list[tuple]:
+    """The rows of the statement; none if it cannot be read this way."""
     with suppress(pymysql.MySQLError):
         return rows(connection, text)
     return []

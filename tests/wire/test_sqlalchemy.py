@@ -126,7 +126,7 @@ class Book(Base):
 
 
 def engine_on(node: NodeProcess, database: str) -> sa.Engine:
-    """An engine on a database, made if it is missing."""
+    """An engine on a database; creates the database if it is missing."""
     with node.connect() as connection:
         connection.query(f"CREATE DATABASE IF NOT EXISTS {database}")
     return sa.create_engine(
@@ -137,27 +137,30 @@ def engine_on(node: NodeProcess, database: str) -> sa.Engine:
 
 @pytest.fixture(scope="module")
 def engine(node: NodeProcess) -> Iterator[sa.Engine]:
-    found = engine_on(node, "sqlalchemy_shop")
-    METADATA.create_all(found)
-    yield found
-    METADATA.drop_all(found)
-    assert sa.inspect(found).get_table_names() == []
-    found.dispose()
+    built = engine_on(node, "sqlalchemy_shop")
+    METADATA.create_all(built)
+    yield built
+    METADATA.drop_all(built)
+    assert sa.inspect(built).get_table_names() == []
+    built.dispose()
 
 
 @pytest.mark.parametrize("table", METADATA.sorted_tables, ids=lambda table: table.name)
 def test_reflection_equals_the_metadata(engine: sa.Engine, table: sa.Table) -> None:
     inspector, dialect = sa.inspect(engine), engine.dialect
-    shown = inspector.get_columns(table.name)
-    for found, column in zip(shown, table.columns, strict=True):
-        made = WIDTH.sub(r"\1", found["type"].compile(dialect))
-        asked = column.type.compile(dialect)
-        assert (found["name"], found["nullable"]) == (column.name, column.nullable)
-        assert made.split(" COLLATE")[0] == SPELLED.get(asked, asked)
-        assert found.get("comment") == column.comment
-        assert ("computed" in found) == (column.computed is not None)
+    reflected_columns = inspector.get_columns(table.name)
+    for reflected_column, column in zip(reflected_columns, table.columns, strict=True):
+        reflected_type = WIDTH.sub(r"\1", reflected_column["type"].compile(dialect))
+        declared_type = column.type.compile(dialect)
+        assert (reflected_column["name"], reflected_column["nullable"]) == (
+            column.name,
+            column.nullable,
+        )
+        assert reflected_type.split(" COLLATE")[0] == SPELLED.get(declared_type, declared_type)
+        assert reflected_column.get("comment") == column.comment
+        assert ("computed" in reflected_column) == (column.computed is not None)
         if column.computed is not None:
-            assert found["computed"]["persisted"] == column.computed.persisted
+            assert reflected_column["computed"]["persisted"] == column.computed.persisted
     primary = [column.name for column in table.primary_key.columns]
     assert inspector.get_pk_constraint(table.name)["constrained_columns"] == primary
     assert inspector.get_table_comment(table.name)["text"] == table.comment
@@ -176,14 +179,14 @@ def test_keys_constraints_and_views_are_reflected(engine: sa.Engine) -> None:
     [key] = inspector.get_foreign_keys("book")
     assert (key["name"], key["referred_table"]) == ("fk_author", "author")
     assert key["options"] == {"onupdate": "CASCADE", "ondelete": "CASCADE"}
-    indexes = {each["name"]: each for each in inspector.get_indexes("book")}
+    indexes = {index["name"]: index for index in inspector.get_indexes("book")}
     assert indexes["by_price"]["column_names"] == ["price", "count"]
     assert indexes["by_title"]["dialect_options"] == {"mysql_length": {"title": 10}}
     [unique] = inspector.get_unique_constraints("book")
     assert (unique["name"], unique["column_names"]) == ("one_title", ["author_id", "title"])
     [check] = inspector.get_check_constraints("book")
     assert (check["name"], check["sqltext"]) == ("price_is_positive", "(`price` >= 0)")
-    defaults = {each["name"]: each["default"] for each in inspector.get_columns("author")}
+    defaults = {column["name"]: column["default"] for column in inspector.get_columns("author")}
     assert defaults["created"] == "CURRENT_TIMESTAMP"
     assert (defaults["score"], defaults["kind"]) == ("'1.50'", "'it''s'")
     assert inspector.get_table_options("tag")["mysql_collate"] == "utf8mb4_general_ci"
@@ -191,7 +194,7 @@ def test_keys_constraints_and_views_are_reflected(engine: sa.Engine) -> None:
         connection.execute(sa.text("CREATE VIEW names AS SELECT id, name FROM author"))
     inspector = sa.inspect(engine)
     assert inspector.get_view_names() == ["names"]
-    assert [each["name"] for each in inspector.get_columns("names")] == ["id", "name"]
+    assert [column["name"] for column in inspector.get_columns("names")] == ["id", "name"]
     reflected = sa.MetaData()
     reflected.reflect(engine, views=True)
     assert set(reflected.tables) == {*METADATA.tables, "names"}
@@ -204,12 +207,12 @@ def test_every_type_comes_back_as_it_went_in(engine: sa.Engine) -> None:
     with engine.begin() as connection:
         connection.execute(kinds.insert(), [{"id": 1, **row}])
         connection.execute(kinds.insert(), [{"id": 2}])
-        found, empty = connection.execute(kinds.select().order_by(kinds.c.id)).mappings()
+        full, empty = connection.execute(kinds.select().order_by(kinds.c.id)).mappings()
         element = kinds.c.document["a"][2].as_string()
         assert connection.scalar(sa.select(kinds.c.id).where(element == "x")) == 1
         missing = kinds.c.document["a"][1].as_string()
         assert connection.execute(sa.select(missing).where(kinds.c.id == 1)).one() == (None,)
-    assert {name: found[name] for name in row} == row
+    assert {name: full[name] for name in row} == row
     assert {name: value for name, value in empty.items() if value is not None} == {"id": 2}
 
 
@@ -219,7 +222,7 @@ def test_a_session_commits_rolls_back_and_has_savepoints(engine: sa.Engine) -> N
         ann.books = [Book(title="One", price=2, count=3), Book(title="Two", price=1)]
         session.add(ann)
         session.commit()
-        assert [(each.worth, each.kept) for each in ann.books] == [(6, 6), (0, 0)]
+        assert [(book.worth, book.kept) for book in ann.books] == [(6, 6), (0, 0)]
         assert (ann.active, ann.score, ann.kind) == (True, decimal.Decimal("1.50"), "it's")
         with session.begin_nested():
             ann.name = "Bea"
@@ -317,7 +320,7 @@ def test_sqlalchemys_own_suite_for_dialects(node: NodeProcess, chosen: str) -> N
 
 @pytest.mark.long
 def test_sqlalchemys_own_suite_embedded(tmp_path: Path) -> None:
-    """All of it, by the dialect of its own."""
+    """The whole suite, with exuvia's own dialect."""
     with exuvia.connect(f"lmdb://{tmp_path}/store") as connection:
         for name in ("suite", "test_schema"):
             connection.cursor().execute(f"CREATE DATABASE {name}")
@@ -327,7 +330,7 @@ def test_sqlalchemys_own_suite_embedded(tmp_path: Path) -> None:
 
 
 def run_suite(url: str, chosen: str) -> subprocess.CompletedProcess[str]:
-    """What SQLAlchemy's tests for dialects say of the database there."""
+    """Run SQLAlchemy's tests for dialects on that database."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:warnings"]
     command += ["--rootdir", str(SUITE), "-c", str(SUITE / "setup.cfg"), "--dburi", url]
     command += ["-k", f"({chosen}) and not ({NAMES_DIFFER} or {NOT_DONE})", "suite.py"]

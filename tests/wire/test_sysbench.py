@@ -1,4 +1,4 @@
-"""sysbench prepares, runs and cleans up without an error; conflicts it hides are printed.
+"""sysbench prepares, runs and cleans up without an error. Conflicts that it hides are printed.
 
 Rows are drawn as sysbench does by default ("special": three quarters of all accesses go to one row
 in a hundred). Writers wait for each other; what remains are deadlocks, which sysbench ignores.
@@ -18,7 +18,7 @@ MOST_IGNORED = 0.01
 
 
 def sysbench(node: NodeProcess, test: str, mode: str, command: str) -> str:
-    """Run one phase; its output."""
+    """Run one phase. Returns its output."""
     arguments = [
         "sysbench", test, "--db-driver=mysql", "--mysql-host=127.0.0.1", "--mysql-user=root",
         f"--mysql-port={node.port}", "--mysql-db=sbtest", "--tables=1",
@@ -33,16 +33,16 @@ def sysbench(node: NodeProcess, test: str, mode: str, command: str) -> str:
 
 def number(output: str, name: str) -> float:
     """The count that sysbench prints after a name."""
-    found = re.search(rf"{name}:\s+(\d+)", output)
-    assert found, output
-    return int(found[1])
+    match = re.search(rf"{name}:\s+(\d+)", output)
+    assert match, output
+    return int(match[1])
 
 
 def speed(output: str) -> float:
     """Transactions a second."""
-    found = re.search(r"transactions:\s+\d+\s+\(([\d.]+) per sec", output)
-    assert found, output
-    return float(found[1])
+    match = re.search(r"transactions:\s+\d+\s+\(([\d.]+) per sec", output)
+    assert match, output
+    return float(match[1])
 
 
 @pytest.mark.parametrize("mode", ["disable", "auto"])

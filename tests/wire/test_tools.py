@@ -1,4 +1,4 @@
-"""What tools of operators and analysts do on connect and after: none of it may fail."""
+"""Statements that tools of operators and analysts send on connect and later: none may fail."""
 
 import subprocess
 from collections.abc import Iterator
@@ -78,8 +78,8 @@ EXPLAIN FORMAT='brief' SELECT 1
 
 @pytest.fixture
 def client(node: NodeProcess) -> Iterator[pymysql.Connection]:
-    with node.connect("test", autocommit=True) as found:
-        yield found
+    with node.connect("test", autocommit=True) as opened:
+        yield opened
 
 
 def run(connection: pymysql.Connection, *texts: str) -> list[tuple[object, ...]]:
@@ -89,20 +89,20 @@ def run(connection: pymysql.Connection, *texts: str) -> list[tuple[object, ...]]
         return list(cursor.fetchall())
 
 
-def test_what_tools_ask_on_connect_is_answered(client: pymysql.Connection) -> None:
+def test_statements_of_tools_on_connect_are_answered(client: pymysql.Connection) -> None:
     for text in ON_CONNECT.strip().splitlines():
         run(client, text)
 
 
-def test_what_a_program_says_of_itself_is_shown(node: NodeProcess) -> None:
+def test_connection_attributes_of_a_program_are_shown(node: NodeProcess) -> None:
     with node.connect(autocommit=True, program_name="nightly") as one:
         own = dict(
             run(one, "SELECT ATTR_NAME, ATTR_VALUE FROM"
                      " performance_schema.session_account_connect_attrs")
         )  # fmt: skip
         assert own["program_name"] == "nightly"
-        asked = "SELECT COUNT(*) FROM performance_schema.session_connect_attrs"
-        assert run(one, f"{asked} WHERE PROCESSLIST_ID = CONNECTION_ID()") == [(len(own),)]
+        query = "SELECT COUNT(*) FROM performance_schema.session_connect_attrs"
+        assert run(one, f"{query} WHERE PROCESSLIST_ID = CONNECTION_ID()") == [(len(own),)]
 
 
 def test_the_nodes_are_listed(node: NodeProcess, client: pymysql.Connection) -> None:
@@ -113,7 +113,7 @@ def test_the_nodes_are_listed(node: NodeProcess, client: pymysql.Connection) -> 
     assert servers == [("127.0.0.1", node.port)]
 
 
-def test_a_text_that_brings_its_end_along(client: pymysql.Connection) -> None:
+def test_a_text_with_a_nul_at_its_end(client: pymysql.Connection) -> None:
     assert run(client, "SELECT 7\0") == [(7,)]
 
 
@@ -140,8 +140,8 @@ def test_mysqldump_ends_well(node: NodeProcess, client: pymysql.Connection, opti
     # of all databases: other tests have left hundreds of tables there
     done = subprocess.run([*command, *options.split()], capture_output=True, timeout=400)
     assert done.returncode == 0
-    told = [each for each in done.stderr.splitlines() if b"_log ()" not in each]
-    assert told == []  # but that the two logs of statements are no tables
+    messages = [line for line in done.stderr.splitlines() if b"_log ()" not in line]
+    assert messages == []  # but that the two logs of statements are no tables
     assert b"drawer" in done.stdout
     last = done.stdout.rstrip().splitlines()[-1]
     assert last.startswith((b"-- Dump completed", b"</mysqldump>"))
@@ -172,12 +172,12 @@ def test_data_frames_go_in_and_come_out_the_same(node: NodeProcess) -> None:
     try:
         frame.to_sql("frame", engine, if_exists="replace", index=False)
         frame.to_sql("frame", engine, if_exists="append", index=False, method="multi", chunksize=2)
-        found = pandas.read_sql("SELECT * FROM frame", engine)
+        stored = pandas.read_sql("SELECT * FROM frame", engine)
         pandas.testing.assert_frame_equal(
-            found, pandas.concat([frame, frame], ignore_index=True), check_dtype=False
+            stored, pandas.concat([frame, frame], ignore_index=True), check_dtype=False
         )
         assert pandas.read_sql_table("frame", engine).shape == (6, 4)
         parts = pandas.read_sql("SELECT * FROM frame", engine, chunksize=4)
-        assert [len(each) for each in parts] == [4, 2]
+        assert [len(part) for part in parts] == [4, 2]
     finally:
         engine.dispose()

@@ -1,4 +1,4 @@
-"""A drop is taken back, and another one's time is over, while clients of a real node write."""
+"""Drops that are undone, and drops whose time is over, while clients of a real node write."""
 
 import threading
 from collections.abc import Iterator
@@ -13,13 +13,13 @@ ROWS = 60
 
 @pytest.fixture
 def client(node: NodeProcess) -> Iterator[pymysql.Connection]:
-    with node.connect("test", autocommit=True) as found:
-        run(found, "DROP TABLE IF EXISTS kept_t")
-        run(found, "CREATE TABLE kept_t (id INT PRIMARY KEY, a INT, b VARCHAR(20), KEY ia (a))")
+    with node.connect("test", autocommit=True) as opened:
+        run(opened, "DROP TABLE IF EXISTS kept_t")
+        run(opened, "CREATE TABLE kept_t (id INT PRIMARY KEY, a INT, b VARCHAR(20), KEY ia (a))")
         values = ", ".join(f"({n}, {n}, 'b{n}')" for n in range(ROWS))
-        run(found, f"INSERT INTO kept_t VALUES {values}")
-        yield found
-        run(found, "DROP TABLE IF EXISTS kept_t")
+        run(opened, f"INSERT INTO kept_t VALUES {values}")
+        yield opened
+        run(opened, "DROP TABLE IF EXISTS kept_t")
 
 
 def run(connection: pymysql.Connection, *texts: str) -> list[tuple[object, ...]]:
@@ -30,7 +30,7 @@ def run(connection: pymysql.Connection, *texts: str) -> list[tuple[object, ...]]
 
 
 class Writer(threading.Thread):
-    """Adds 1 to `a` of each row in turn, by id; `done` says how often each was acknowledged."""
+    """Adds 1 to `a` of each row in turn, by id. `done`: acknowledged updates of each row."""
 
     def __init__(self, node: NodeProcess, rows: range) -> None:
         super().__init__()
@@ -52,42 +52,42 @@ class Writer(threading.Thread):
 
 
 class Writers:
-    """Three of them, each with rows of its own."""
+    """Three writers, each with its own rows."""
 
     def __init__(self, node: NodeProcess) -> None:
         self._every = [Writer(node, range(first, ROWS, 3)) for first in range(3)]
-        for each in self._every:
-            each.start()
+        for writer in self._every:
+            writer.start()
 
     def total(self) -> int:
-        return sum(sum(each.done.values()) for each in self._every)
+        return sum(sum(writer.done.values()) for writer in self._every)
 
     def go_on(self) -> None:
-        """Every row is written once more, at least."""
+        """Wait until every row is written once more, at least."""
         before = self.total()
         until(lambda: self.total() > before + 2 * ROWS)
 
     def stop(self) -> None:
-        for each in self._every:
-            each.stopped.set()
-            each.join()
+        for writer in self._every:
+            writer.stopped.set()
+            writer.join()
 
     def end(self) -> dict[int, int]:
-        """How often each row was written."""
+        """Stop. Returns the number of updates of each row."""
         self.stop()
-        assert not [error for each in self._every for error in each.errors]
-        return {row: times for each in self._every for row, times in each.done.items()}
+        assert not [error for writer in self._every for error in writer.errors]
+        return {row: times for writer in self._every for row, times in writer.done.items()}
 
 
 @pytest.fixture
 def writers(node: NodeProcess, client: pymysql.Connection) -> Iterator[Writers]:
-    found = Writers(node)
-    yield found
-    found.stop()
+    started = Writers(node)
+    yield started
+    started.stop()
 
 
 @pytest.mark.parametrize(("change", "name"), [("DROP INDEX ia", "ia"), ("DROP COLUMN b", "b")])
-def test_what_clients_wrote_while_it_was_hidden_is_there(
+def test_writes_to_a_hidden_element_are_restored(
     client: pymysql.Connection, writers: Writers, change: str, name: str
 ) -> None:
     run(client, "SET exuvia_undo_s = 600", f"ALTER TABLE kept_t {change}")
@@ -100,13 +100,13 @@ def test_what_clients_wrote_while_it_was_hidden_is_there(
     writers.go_on()
     done = writers.end()
     run(client, "ADMIN CHECK TABLE kept_t")
-    wanted = [(n, n + done[n], f"b{n}") for n in range(ROWS) if n != 7] + [(100, 1000, None)]
-    assert run(client, "SELECT id, a, b FROM kept_t ORDER BY id") == wanted
-    found = run(client, "SELECT id FROM kept_t FORCE INDEX (ia) WHERE a >= 0")
-    assert {each[0] for each in found} == {each[0] for each in wanted}
+    expected = [(n, n + done[n], f"b{n}") for n in range(ROWS) if n != 7] + [(100, 1000, None)]
+    assert run(client, "SELECT id, a, b FROM kept_t ORDER BY id") == expected
+    indexed = run(client, "SELECT id FROM kept_t FORCE INDEX (ia) WHERE a >= 0")
+    assert {pair[0] for pair in indexed} == {pair[0] for pair in expected}
 
 
-def test_values_that_a_modify_lost_are_there_beside_what_clients_wrote(
+def test_values_that_a_modify_lost_are_restored_and_new_writes_are_kept(
     client: pymysql.Connection, writers: Writers
 ) -> None:
     run(client, "ALTER TABLE kept_t ADD COLUMN p DECIMAL(8,2), ADD INDEX ip (p)")
@@ -120,18 +120,18 @@ def test_values_that_a_modify_lost_are_there_beside_what_clients_wrote(
     writers.go_on()
     done = writers.end()
     run(client, "ADMIN CHECK TABLE kept_t")
-    wanted = {n: (n + done[n], 1000 if n % 10 == 3 else n + 0.25) for n in range(ROWS) if n != 7}
-    wanted[100] = (None, 5)
-    shown = run(client, "SELECT id, a, p FROM kept_t")
-    assert {row: (a, p) for row, a, p in shown} == wanted
-    found = run(client, "SELECT id, p FROM kept_t FORCE INDEX (ip) WHERE p >= 0")
-    assert dict(found) == {row: p for row, (_, p) in wanted.items()}
+    expected = {n: (n + done[n], 1000 if n % 10 == 3 else n + 0.25) for n in range(ROWS) if n != 7}
+    expected[100] = (None, 5)
+    rows = run(client, "SELECT id, a, p FROM kept_t")
+    assert {row: (a, p) for row, a, p in rows} == expected
+    indexed = run(client, "SELECT id, p FROM kept_t FORCE INDEX (ip) WHERE p >= 0")
+    assert dict(indexed) == {row: p for row, (_, p) in expected.items()}
 
 
-def test_rows_of_before_a_truncation_are_back_beside_what_clients_wrote_since(
+def test_truncated_rows_are_restored_and_new_writes_are_kept(
     client: pymysql.Connection, node: NodeProcess
 ) -> None:
-    """Writers add rows of their own, change and remove some, while the others come back."""
+    """Writers add rows of their own, change and remove some, while the others are restored."""
     run(client, "SET exuvia_undo_s = 600", "TRUNCATE TABLE kept_t")
     ((job,),) = run(client, "SELECT job_id FROM information_schema.exuvia_undo")
     stopped = threading.Event()
@@ -157,32 +157,32 @@ def test_rows_of_before_a_truncation_are_back_beside_what_clients_wrote_since(
                 row += 1
 
     writers = [threading.Thread(target=write, args=(number,)) for number in range(2)]
-    for each in writers:
-        each.start()
+    for thread in writers:
+        thread.start()
     try:
-        until(lambda: all(len(each) > 10 for each in rows))
-        seen = {len(run(client, "SELECT id FROM kept_t WHERE id < 1000"))}
+        until(lambda: all(len(ids) > 10 for ids in rows))
+        counts_seen = {len(run(client, "SELECT id FROM kept_t WHERE id < 1000"))}
         run(client, f"ADMIN UNDO DDL JOB {job}")
-        counts = [len(each) for each in rows]
+        counts = [len(ids) for ids in rows]
         until(
             lambda: stopped.is_set() or all(len(r) > n for r, n in zip(rows, counts, strict=True))
         )
     finally:
         stopped.set()
-        for each in writers:
-            each.join()
-    assert not errors and seen == {0}
+        for thread in writers:
+            thread.join()
+    assert not errors and counts_seen == {0}
     run(client, "ADMIN CHECK TABLE kept_t")
-    wanted = {n: n for n in range(ROWS)} | rows[0] | rows[1]
-    assert dict(run(client, "SELECT id, a FROM kept_t")) == wanted
-    found = run(client, "SELECT id, a FROM kept_t FORCE INDEX (ia) WHERE a >= 0")
-    assert dict(found) == wanted
+    expected = {n: n for n in range(ROWS)} | rows[0] | rows[1]
+    assert dict(run(client, "SELECT id, a FROM kept_t")) == expected
+    indexed = run(client, "SELECT id, a FROM kept_t FORCE INDEX (ia) WHERE a >= 0")
+    assert dict(indexed) == expected
     with pytest.raises(pymysql.err.Error) as caught:
         run(client, "INSERT INTO kept_t VALUES (5, 5, 'again')")
     assert caught.value.args[0] == 1062
 
 
-def test_when_its_time_is_over_the_owner_takes_it_away(
+def test_the_owner_removes_it_when_its_time_is_over(
     client: pymysql.Connection, writers: Writers
 ) -> None:
     run(client, "SET exuvia_undo_s = 1", "ALTER TABLE kept_t DROP INDEX ia")
@@ -193,5 +193,5 @@ def test_when_its_time_is_over_the_owner_takes_it_away(
     assert caught.value.args[0] == 1105
     writers.end()
     last = run(client, "ADMIN SHOW DDL JOBS 3")
-    assert "exuvia end undo" in {each[3] for each in last}
+    assert "exuvia end undo" in {job_row[3] for job_row in last}
     run(client, "ADMIN CHECK TABLE kept_t")

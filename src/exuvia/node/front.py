@@ -78,7 +78,7 @@ STOP_S = 4.5
 STATEMENTS_STOP_S = 0.5
 LOOPS_STOP_S = 1.2
 BACK_STOP_S = 3.5
-HEAPS = 2  # of malloc
+HEAPS = 2  # malloc's heaps
 _M_ARENA_MAX = -8  # malloc.h
 _ARROW_ALLOCATES = "ARROW_DEFAULT_MEMORY_POOL"
 _NO_LARGE_PAGES = {"NUMPY_MADVISE_HUGEPAGE": "0"}
@@ -205,7 +205,7 @@ class Front:
         return any((back.host, back.address) != (own.host, own.address) for back in backs)
 
     async def _begin(self, address: str) -> None:
-        private_files.remove_leftovers(engine.SPILL)  # of a front that was killed
+        private_files.remove_leftovers(engine.SPILL)  # from a front that was killed
         base = self._base = assemble(
             self._options,
             "front",

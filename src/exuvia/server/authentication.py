@@ -9,7 +9,7 @@
 Verifying a password takes milliseconds, so that is an errand, too.
 
 A name without an account takes the same path and the same time, and gets the same error. It is
-checked against a stand-in account (accounts.py), whose plugin is always the same for that name. A
+checked against a substitute account (accounts.py), whose plugin is always the same for that name. A
 password for an account without one is refused in the same way. root without a password may log in
 only from this machine.
 

@@ -223,7 +223,7 @@ class Connection(asyncio.Protocol):
         self.port = 0
         self.login: Login | None = None
         self.statements: Statements | None = None
-        self._spent_s, self._statements = 0.0, 0  # of the open transaction
+        self._spent_s, self._statements = 0.0, 0  # in the open transaction
         self.task: CommandTask | None = None
         self._turn = threading.Lock()  # so that an interrupt does not hit the next command
         self.since = parts.clock.monotonic()
@@ -238,7 +238,7 @@ class Connection(asyncio.Protocol):
         self._slice_end = 0.0
         self._last_part_at = 0.0  # time of an unfinished packet's last part; 0: no such packet
         self._last_part_bytes = 0  # bytes received by then
-        self._running_bytes = 0  # of the large command that is decoded or runs
+        self._running_bytes = 0  # bytes of a large command that is decoded or runs
         self._login_at = 0.0  # time of its login packet
         self._busy = False
         self._is_lost = False

@@ -541,7 +541,7 @@ class NoForm(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class JobCommand(msgspec.Struct, forbid_unknown_fields=True):
-    """A button of the page. Fields that are None stay unchanged."""
+    """A button of the page. Settings left out stay unchanged."""
 
     what: Literal["cancel", "pause", "resume", "hold", "complete", "alter"]
     job: _JobId

@@ -507,7 +507,7 @@ class Incoming:
         self.most_bytes = most_bytes
         self._buffer: bytes | bytearray = b""
         self._at = 0  # the bytes before it are processed
-        self._parts: list[bytes] = []  # of the unfinished payload
+        self._parts: list[bytes] = []  # parts of the unfinished payload
         self._size = 0  # announced by its packets that have begun
         self._missing = 0  # bytes missing of its present packet
         self._goes_on = False  # whether a packet follows the present one
@@ -643,7 +643,7 @@ class Outgoing:
     def __init__(self, sequence: int) -> None:
         self.sequence = sequence
         self._buffer = bytearray()
-        self._rest: Iterator[bytes | memoryview] | None = None  # of an unfinished payload
+        self._rest: Iterator[bytes | memoryview] | None = None  # rest of an unfinished payload
         self._part = memoryview(b"")
         self._missing = 0  # bytes of the payload beyond the present packet
         self._room = 0  # ... and missing bytes of the present packet

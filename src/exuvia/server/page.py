@@ -50,7 +50,7 @@ SHOWN_LOGS = 50
 SHOWN_ANALYSES = 50
 MOST_EVENTS = 10_000  # limit when a handler's lag is counted
 MOST_LOOKED_AT = 20_000  # finished jobs searched for those of one table
-LEAST_SAMPLES = 20  # of a p99
+LEAST_SAMPLES = 20  # for a p99
 LIVE_S, CLUSTER_S = 1.0, 5.0
 
 _PACE = re.compile(r"(\d+) rows/s")

@@ -28,7 +28,7 @@ _HIDDEN = re.compile(
     re.DOTALL,
 )
 _SAMPLED = 1
-_HALF = (1 << 64) - 1  # of a trace id, which OpenTelemetry compares with the share
+_HALF = (1 << 64) - 1  # the part of a trace id that OpenTelemetry compares with the share
 _WORD = re.compile(r"\s*([A-Za-z]+)")
 
 

@@ -26,7 +26,7 @@ from exuvia.base.errors import ExuviaError
 from exuvia.server.page import CLUSTER_S, LIVE_S, StatusPage, Values
 
 MOST = 64
-_MOST_SHARE = 0.2  # of the time, for looks at a very long queue
+_MOST_SHARE = 0.2  # limit of the time spent on a very long queue
 _LONGEST_PAUSE_S = 10.0  # a single look may be slow for another reason
 _log = logging.getLogger(__name__)
 

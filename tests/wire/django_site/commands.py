@@ -8,5 +8,5 @@ from django.core.management import call_command
 django.setup()
 
 if __name__ == "__main__":
-    for each in sys.argv[1:]:
-        call_command(*each.split(" "))
+    for words in sys.argv[1:]:
+        call_command(*words.split(" "))

@@ -1,4 +1,4 @@
-"""What a Django application does all day; ends with an error at the first answer that is wrong."""
+"""Exercises a Django application; the process fails at the first wrong answer."""
 
 import datetime
 import uuid
@@ -37,7 +37,8 @@ def a_shop() -> tuple[Author, Book]:
 
 
 def constraints_hold(author: Author) -> None:
-    """Each of them is an IntegrityError, and the block it happens in is undone alone."""
+    """Each violation is an IntegrityError, and only the block in which it happens is rolled
+    back."""
     bad = [
         {"title": "cheap", "price": "0.99"},
         {"title": "One", "price": 3, "pages": 3},
@@ -76,7 +77,7 @@ def transactions_and_locks() -> None:
         joined = Book.objects.select_related("author").select_for_update(of=("self",))
         assert joined.get().author.full_name == "Bea"
         transaction.on_commit(lambda: committed.append(1))
-    assert [each.full_name for each in Author.objects.all()] == ["Bea"] and committed == [1]
+    assert [author.full_name for author in Author.objects.all()] == ["Bea"] and committed == [1]
 
 
 def many_rows() -> None:
@@ -89,8 +90,8 @@ def many_rows() -> None:
         ("new",), ("b2",)
     }  # fmt: skip
     changed = list(Author.objects.filter(full_name__startswith="b"))
-    for n, each in enumerate(changed):
-        each.rank = n
+    for n, book in enumerate(changed):
+        book.rank = n
     assert Author.objects.bulk_update(changed, ["rank"]) == len(changed) == 49
     most = Author.objects.filter(rank__isnull=False)
     assert most.update(full_name=f.Concat("full_name", models.Value("!"))) == 49
@@ -130,12 +131,15 @@ def queries(author: Author, book: Book) -> None:
 
 
 def introspection() -> None:
-    """What inspectdb and the schema editor read."""
+    """The queries of inspectdb and of the schema editor."""
     with connection.cursor() as cursor:
-        found = connection.introspection.get_constraints(cursor, "shop_book")
+        constraints = connection.introspection.get_constraints(cursor, "shop_book")
         relations = connection.introspection.get_relations(cursor, "shop_book")
-    assert found["PRIMARY"]["columns"] == ["id"] and found["price_gte_1"]["check"]
-    assert found["uq_uid"]["unique"] and found["uq_uid"]["columns"] == ["author_id", "uid"]
+    assert constraints["PRIMARY"]["columns"] == ["id"] and constraints["price_gte_1"]["check"]
+    assert constraints["uq_uid"]["unique"] and constraints["uq_uid"]["columns"] == [
+        "author_id",
+        "uid",
+    ]
     assert relations["author_id"] == ("id", "shop_author")
 
 

@@ -1,6 +1,6 @@
-"""A Django site on a node: `SHOP_PORT` and `SHOP_DATABASE` say where.
+"""A Django site on a node; `SHOP_PORT` and `SHOP_DATABASE` select it.
 
-PyMySQL stands in for mysqlclient, which has no wheels for Linux; Django looks at its version.
+PyMySQL replaces mysqlclient, which has no wheels for Linux; Django checks its version.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What SQLAlchemy's suite may ask of a node. Its default for most features is that there are."""
+"""The features that SQLAlchemy's suite may test on a node. Its default for most features is yes."""
 
 from typing import Any
 
@@ -22,12 +22,12 @@ MISSING = (
     "uuid_data_type",
     # SELECT of a bound day answers a text, as over the wire
     *("date_implicit_bound", "datetime_implicit_bound", "time_implicit_bound"),
-    # as of MySQL: without a number of digits there are none of a second, VARCHAR has a length,
-    # LIMIT has no expressions, a FLOAT's decimals are the server's
+    # as in MySQL: moments have no fractions by default, VARCHAR has a length, LIMIT has no
+    # expressions, a FLOAT's decimals are the server's
     *("datetime_microseconds", "time_microseconds", "unbounded_varchar"),
     *("sql_expression_limit_offset", "precision_generic_float_type"),
     *("temp_table_reflection", "temporary_views"),  # its tables are given indexes later: 8200
-    # a foreign key without an action and one with RESTRICT look alike, as in TiDB
+    # a foreign key without an action reads as one with RESTRICT, as in TiDB
     *("fk_constraint_option_reflection_ondelete_noaction", "array_type"),
     *("fk_constraint_option_reflection_ondelete_restrict",),
     *("fk_constraint_option_reflection_onupdate_restrict",),

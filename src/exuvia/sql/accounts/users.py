@@ -206,7 +206,7 @@ def put_default(txn: Transaction, account: Name, role: Name) -> None:
 
 
 def move(txn: Transaction, book: Book, name: Name, new_name: Name | None) -> None:
-    """Move all grants of an account to another name, or delete them if `new_name` is None.
+    """Move all grants of an account to another name, or delete them without a new name.
 
     This includes grants of the account as a role."""
     nothing: frozenset[str] = frozenset()

@@ -133,7 +133,7 @@ class _DuckPlan:
         self._is_projected = False
         self._fixed: dict[int, set[str]] = {}  # columns with a single value, by operator
         self._not_null: dict[int, list[ExpressionText]] = {}  # columns without NULLs, by operator
-        self._common_rows: list[float] = []  # of the common table expressions met
+        self._common_rows: list[float] = []  # rows of the common table expressions
         self._aggregate_columns: dict[str, ColumnText] = {}  # text of an aggregate -> its column
         self._estimates: dict[int, TableEstimate] = {}
         for scan in plan.scans:
