@@ -26,10 +26,13 @@ BANNED = {
     "time.sleep": "wait on a channel or an event, bounded",
     "random.random": "pass a Random in",
     "datetime.datetime.now": "pass a Clock in",
+    "tempfile.mkdtemp": "use private_files.scratch_folder",
+    "tempfile.TemporaryDirectory": "use private_files.scratch_folder",
     "os._exit": "end the loop that failed",
     "print": "log, or return the text",
 }
 BANNED_MAY: dict[str, str] = {
+    "src/exuvia/base/private_files.py:tempfile.mkdtemp": "scratch_folder",
     "src/exuvia/cli/demo/clients.py:time.time": "a client program of its own, not logic",
     "src/exuvia/cli/demo/story.py:time.time": "compares its own clock with its clients'",
     "src/exuvia/node/supervise.py:os._exit": "a process told to stop while a thread hangs",

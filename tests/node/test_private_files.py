@@ -104,6 +104,34 @@ def test_what_a_killed_process_spilled_is_removed_by_the_next(tmp_path: Path) ->
     assert not os.path.exists(own.path)
 
 
+VERIFIER = """
+import sys, time
+from exuvia.cli import backup
+def restore(folder, path):
+    print(path, flush=True)
+    time.sleep(600)
+backup.lmdb_backup.restore = restore
+backup.verify(sys.argv[1], sys.argv[2])
+"""
+
+
+def test_a_killed_verify_leaves_no_copy_to_the_next(tmp_path: Path) -> None:
+    store, made, scratch = f"lmdb://{tmp_path}/s", str(tmp_path / "b"), tmp_path / "scratch"
+    open_store(store).close()
+    scratch.mkdir()
+    command("backup", "--store", store, "--to", made, "--physical")
+    words = [sys.executable, "-c", VERIFIER, made, str(scratch)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as verifier:
+        assert verifier.stdout is not None
+        copy = Path(verifier.stdout.readline().strip())
+        assert copy.parent.parent == scratch
+        verifier.kill()
+        verifier.wait()
+    assert copy.parent.exists()
+    command("backup", "verify", made, "--scratch", str(scratch))
+    assert list(scratch.iterdir()) == []
+
+
 def test_an_older_store_is_tightened_with_a_line(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

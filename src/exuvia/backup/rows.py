@@ -14,7 +14,6 @@ on batch sizes. `load` and `verify` compute it from rows that were encoded and d
 """
 
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -316,14 +315,15 @@ class Progress:
     row. Rows done on other hosts are counted when their tasks end."""
 
     def __init__(self) -> None:
-        self.folder = tempfile.mkdtemp(prefix="exuvia-progress-")
+        self._scratch = private_files.scratch_folder("exuvia-progress-")
+        self.folder = self._scratch.path
 
     def rows(self) -> int:
         """Returns the number of rows done. Rows of a repeated task count twice."""
         return sum(entry.stat().st_size for entry in os.scandir(self.folder))
 
     def close(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._scratch.close()
 
 
 @contextmanager

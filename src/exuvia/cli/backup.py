@@ -8,11 +8,10 @@ None of them needs a node. A backup is made beside running nodes; progress goes 
 """
 
 import os
-import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from urllib.parse import quote
 
 import typer
@@ -20,6 +19,7 @@ import typer
 from exuvia import __version__
 from exuvia.backup.folder import kind_of
 from exuvia.base.errors import ExuviaError, Refused, Unavailable
+from exuvia.base.private_files import scratch_folder
 from exuvia.catalog.infoschema import Schemas
 from exuvia.cli.program import ExitCode
 from exuvia.cli.store import open_environment
@@ -85,6 +85,9 @@ def _made(environment: Environment, folder: str) -> BackupRecord:
         return copying.result()
 
 
+VERIFY = "exuvia-verify-"
+
+
 def verify(folder: str, scratch: str, master: str = "") -> None:
     """Whether it is what was made, and right: of a copy, and with `scratch` of rows too, a store is
     made for a while and each table is checked."""
@@ -94,8 +97,8 @@ def verify(folder: str, scratch: str, master: str = "") -> None:
             return
         record = lmdb_backup.read(folder)
         beside = scratch or os.path.dirname(os.path.abspath(folder))
-        with tempfile.TemporaryDirectory(prefix="exuvia-verify-", dir=beside) as place:
-            path = os.path.join(place, "store")
+        with closing(scratch_folder(VERIFY, beside)) as copy:
+            path = os.path.join(copy.path, "store")
             lmdb_backup.restore(folder, path)
             tables, checks = _checked(f"lmdb://{quote(path)}?sync=0")
     typer.echo(
@@ -112,8 +115,8 @@ def _verify_rows(folder: str, scratch: str, master: str) -> None:
     if not scratch:
         typer.echo(f"{folder} is whole: as of {record.made_at}, {held}")
         return
-    with tempfile.TemporaryDirectory(prefix="exuvia-verify-", dir=scratch) as place:
-        url = f"lmdb://{quote(place)}/store?sync=0"
+    with closing(scratch_folder(VERIFY, scratch)) as copy:
+        url = f"lmdb://{quote(copy.path)}/store?sync=0"
         _, (tables, checks) = restore(folder, url, master, True, _say)
     typer.echo(
         f"{folder} is whole and right: as of {record.made_at}, {held}, {tables} tables, {checks} "

@@ -25,9 +25,9 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import time
+import weakref
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Optional
 
 from exuvia import __version__
 from exuvia.base.errors import ExuviaError, Unavailable
+from exuvia.base.private_files import ScratchFolder, scratch_folder
 from exuvia.base.waits import JAVA, SPARK_ELSEWHERE, SPARK_ENDED, SPARK_WORKERS
 from exuvia.pipeline.task import WARM, Outcome, decode_outcome
 from exuvia.pipeline.throttle import step_back
@@ -288,7 +289,7 @@ class Spark:
         self._session: SparkSession | None = None
         self._parallel = 1
         self._idle_since: float | None = None
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._package: ScratchFolder | None = None
 
     @property
     def at_once(self) -> int:
@@ -343,9 +344,10 @@ class Spark:
         """Sends this package to a cluster and tests it there. Raises Unavailable."""
         context = _context(session)
         try:
-            self._folder = self._folder or tempfile.TemporaryDirectory(prefix="exuvia-")
-            folder = Path(self._folder.name)  # later workers fetch from it too
-            packed = packed_for_executors(folder)
+            if self._package is None:  # later workers fetch from it too
+                self._package = scratch_folder("exuvia-package-")
+                self._remove_package = weakref.finalize(self, self._package.close)
+            packed = packed_for_executors(Path(self._package.path))
             if context is None:
                 session.addArtifact(str(packed), pyfile=True)
             else:
@@ -419,9 +421,9 @@ class Spark:
             session, self._session = self._session, None
         if session is not None and not _has_died(session):
             session.stop()
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
+        if self._package is not None:
+            self._remove_package()
+            self._package = None
 
 
 def _build(master: str, conf: dict[str, str]) -> "SparkSession":

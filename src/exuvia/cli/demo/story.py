@@ -25,13 +25,12 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import tempfile
 import threading
 import time
 import webbrowser
 from bisect import bisect_left
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -40,6 +39,8 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
+
+from exuvia.base.private_files import scratch_folder
 
 WINDOW_S = 5.0
 
@@ -492,8 +493,8 @@ def connect(port: int, database: str | None = None) -> pymysql.Connection:
 
 def tell(scale: float, keep: bool, console: Console) -> None:
     """Run the whole demo. Raises AssertionError when a promise does not hold."""
-    with tempfile.TemporaryDirectory(prefix="exuvia-demo-") as folder:
-        base = Path(folder)
+    with closing(scratch_folder("exuvia-demo-")) as folder:
+        base = Path(folder.path)
         store = f"lmdb://{base / 'store'}"
         started = time.monotonic()
         console.print(f"1. TPC-H tables at scale {scale:g}, two nodes on one fresh store")
