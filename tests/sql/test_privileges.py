@@ -230,6 +230,7 @@ BATCH ON mine.t.id LIMIT 1 DRY RUN UPDATE mine.t a, secret.t b SET a.v = b.v
 
 FOR_EVERYBODY = """
 SELECT 1
+VALUES ROW(1), ROW(2)
 SELECT schema_name FROM information_schema.schemata
 BEGIN
 SAVEPOINT a

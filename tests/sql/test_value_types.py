@@ -883,3 +883,12 @@ def test_what_is_merged_keeps_its_digits_and_bytes(session: Session) -> None:
     assert found.rows == [[b"\xff\0", b"\xff10"]]
     found = answer("CONCAT(b, v), IF(i, b, v), CONCAT(y, b), v IN (10, DATE'2024-01-01') FROM m")
     assert found.rows == [[b"\xff10", b"\xff", b"\xff\0\xff", 1]]
+
+
+def test_values_is_a_statement(session: Session) -> None:
+    found = run(session, "VALUES ROW(1, 'a'), ROW(2, NULL) ORDER BY column_0 DESC LIMIT 2")
+    assert [column.name for column in found.columns] == ["column_0", "column_1"]
+    assert [list(row) for row in found.rows] == [[2, None], [1, "a"]]
+    assert error(session, "VALUES ROW(1), ROW(1, 2)")[0] == 1136
+    for text in ("VALUES 1", "VALUES (1)", "VALUES ROW()", "VALUES"):
+        assert error(session, text)[0] == 1064, text

@@ -213,7 +213,11 @@ def _statement(text: str, tokens: list[Token]) -> Statement:
         tree = read(text, query)
         if isinstance(tree, exp.Paren):
             tree = tree.this
-        if not isinstance(tree, exp.Query | exp.Values):
+        if isinstance(tree, exp.Values):  # a query, as in parentheses
+            if len(query) < 4 or word_of(query[1]) != "ROW" or query[3].text == ")":
+                raise syntax_error(text, query[1].start if len(query) > 1 else len(text))
+            tree = exp.Subquery(this=tree)
+        if not isinstance(tree, exp.Query):
             raise syntax_error(text, query[0].start)
         remember_source(tree, QueryText(text, query))
         if variables:
