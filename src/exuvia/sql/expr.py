@@ -4,14 +4,17 @@
     Outer       a position in the row of an outer scope   Cast        a change of type
     Constant    a value                                   Aggregate   COUNT, SUM, ... of a group
     Parameter   a `?`, by its place                       Windowed    a call OVER (...)
-    Variable    @user or @@system                         Subquery    (SELECT ...), planned
+    Variable    @user or @@system                         Subquery    (SELECT ...), bound
+    Computed    a value that a Python function gives
 
 Every node has its MySQL type and its collation's *coercibility* (0 explicit COLLATE ... 6 NULL); no
 evaluator decides about types again. Values follow the family table of base/types.py."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace as evolve
 
 from exuvia.base.types import Family, FieldType, TypeCode, Value
 
@@ -186,6 +189,15 @@ class Subquery(Expr, frozen=True, kw_only=True):
         return hash((self.kind, self.operands, self.operator))
 
 
+class Computed(Expr, frozen=True, kw_only=True):
+    """The value of `call(row, env)`: how the row engine sees a subquery."""
+
+    call: Any
+
+    def __hash__(self) -> int:
+        return id(self.call)
+
+
 def means_alike(one: Expr, other: Expr) -> bool:
     """Whether two bindings of one tree have the same values and comparisons.
 
@@ -243,6 +255,26 @@ def _frame_parts(frame: WindowFrame | None) -> tuple[Expr, ...]:
     return tuple(part for part in parts if part is not None)
 
 
+def replaced(expr: Expr, leaf: Callable[[Expr], Expr | None]) -> Expr:
+    """The expression with others in it: `leaf` returns what replaces a node, None to descend."""
+    found = leaf(expr)
+    if found is not None:
+        return found
+    if isinstance(expr, Cast):
+        return evolve(expr, argument=replaced(expr.argument, leaf))
+    calls = chain(expr)
+    if calls:
+        result = replaced(calls[-1].arguments[0], leaf)
+        for call in reversed(calls):
+            result = evolve(call, arguments=(result, replaced(call.arguments[1], leaf)))
+        return result
+    if isinstance(expr, Call):
+        return evolve(expr, arguments=tuple(replaced(part, leaf) for part in expr.arguments))
+    if isinstance(expr, Assign):
+        return evolve(expr, value=replaced(expr.value, leaf))
+    return expr
+
+
 LONG_CHAIN = 64
 _CHAINED = frozenset(("+", "-", "*", "/", "div", "%", "&", "|", "^", "<<", ">>"))
 
@@ -275,6 +307,6 @@ def columns_of(expr: Expr) -> set[int]:
 def is_constant(expr: Expr) -> bool:
     """Whether it has the same value in every row of one statement (parameters included)."""
     return not any(
-        isinstance(node, Column | Outer | Aggregate | Windowed | Subquery | Assign)
+        isinstance(node, Column | Outer | Aggregate | Windowed | Subquery | Assign | Computed)
         for node in walk(expr)
     )

@@ -67,7 +67,6 @@ from exuvia.sql.evaluate.compile import compile_expression, is_volatile, may_be_
 from exuvia.sql.expr import (
     SEMI,
     Aggregate,
-    Assign,
     Call,
     Cast,
     Column,
@@ -81,6 +80,7 @@ from exuvia.sql.expr import (
     chain,
     children,
     is_constant,
+    replaced,
 )
 from exuvia.sql.functions import FUNCTIONS, json_functions
 
@@ -433,28 +433,20 @@ def _arrow(values: list[Any], kind: Any) -> Any:
 
 def _with_leaves(expr: Expr, leaves: list[Expr]) -> Expr:
     """The expression over a row of its leaves: each leaf becomes the column of its place."""
-    if isinstance(expr, LEAVES):
-        if expr in leaves:
-            position = leaves.index(expr)
-        else:
-            position = len(leaves)
-            leaves.append(expr)
-        full = expr.full if isinstance(expr, Column | Outer) else ""
-        level = expr.coercibility
-        return Column(type=expr.type, coercibility=level, position=position, full=full)
-    if isinstance(expr, Cast):
-        return evolve(expr, argument=_with_leaves(expr.argument, leaves))
-    calls = chain(expr)
-    if calls:
-        found = _with_leaves(calls[-1].arguments[0], leaves)
-        for call in reversed(calls):
-            found = evolve(call, arguments=(found, _with_leaves(call.arguments[1], leaves)))
-        return found
-    if isinstance(expr, Call):
-        return evolve(expr, arguments=tuple(_with_leaves(a, leaves) for a in expr.arguments))
-    if isinstance(expr, Assign):
-        return evolve(expr, value=_with_leaves(expr.value, leaves))
-    return expr
+
+    def column(leaf: Expr) -> Expr | None:
+        if not isinstance(leaf, LEAVES):
+            return None
+        if leaf not in leaves:
+            leaves.append(leaf)
+        return Column(
+            type=leaf.type,
+            coercibility=leaf.coercibility,
+            position=leaves.index(leaf),
+            full=leaf.full if isinstance(leaf, Column | Outer) else "",
+        )
+
+    return replaced(expr, column)
 
 
 # -- conditions ------------------------------------------------------------------------------------
@@ -801,7 +793,7 @@ Gathered = tuple[Gather, Sequence[Any]]
 
 def gathered(node: Aggregate | Windowed, rows: Renderer, over: str) -> str | None:
     """SQL of such an aggregate; None for any other."""
-    maker = _MAKERS.get(node.function)
+    maker = GATHERED.get(node.function)
     if maker is None:
         return None
     run, given = maker(node)
@@ -875,14 +867,15 @@ def group_concat(node: Aggregate, rows: Renderer) -> str:
         f"'{name}': CAST({sql} AS {duck.type_of(kind)})" for name, (sql, kind) in fields.items()
     )
     shape = ", ".join(f"{name} {duck.type_of(kind)}" for name, (_, kind) in fields.items())
-    run = _joined(node, rows.env)
+    run = joined_texts(node, rows.env)
     name = rows.functions.over_rows(run, f"STRUCT({shape})[]", node.type)
     found = f"{name}(list({{{row}}}{order}))"
     sizes = [f"CAST(sum({size}) AS BIGINT)" for size in rows.sizes(*node.arguments)]
     return rows.functions.fitting(found, sizes)
 
 
-def _joined(node: Aggregate, env: Env) -> Gather:
+def joined_texts(node: Aggregate, env: Env) -> Gather:
+    """The function that joins the rows of a GROUP_CONCAT: `v` is the text, the rest is its key."""
     most = int(env.variable("group_concat_max_len"))
     separator: Any = node.separator
     if node.family is Family.BYTES:
@@ -915,7 +908,7 @@ def _named(node: Aggregate, env: Env) -> str:
     return ", ".join(found)
 
 
-_MAKERS: dict[str, Callable[[Any], Gathered]] = {
+GATHERED: dict[str, Callable[[Any], Gathered]] = {
     "json_arrayagg": _array,
     "json_objectagg": _object,
     "approx_percentile": _percentile,

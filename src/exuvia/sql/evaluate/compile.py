@@ -28,6 +28,7 @@ from exuvia.sql.expr import (
     Call,
     Cast,
     Column,
+    Computed,
     Constant,
     Expr,
     Parameter,
@@ -189,6 +190,11 @@ def _column(expr: Column) -> Compiled:
     return lambda row, env: row[position]
 
 
+def _computed(expr: Computed) -> Compiled:
+    run: Compiled = expr.call
+    return run
+
+
 def _constant(expr: Constant) -> Compiled:
     value = expr.value
     return lambda row, env: value
@@ -333,6 +339,7 @@ def _apply(function: Function, arguments: list[Compiled]) -> Compiled:
 
 _MAKERS: dict[type, Callable[[Any], Compiled]] = {
     Column: _column,
+    Computed: _computed,
     Constant: _constant,
     Parameter: _parameter,
     VariableRef: _variable,

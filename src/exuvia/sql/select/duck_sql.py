@@ -20,6 +20,8 @@ a IN (SELECT ..)       by the key of the winning collation, NULLs as in SQL
 a > ANY / ALL (..)
 """
 
+import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from exuvia.base.mysql_errors import ErrInvalidGroupFuncUse, ErrNotSupportedYet
@@ -30,7 +32,6 @@ from exuvia.sql.bind.scope import local
 from exuvia.sql.duck import engine as duck
 from exuvia.sql.duck.render import Functions, Leaf, Renderer, aggregate, windowed
 from exuvia.sql.expr import (
-    MEMBER,
     SEMI,
     Aggregate,
     Column,
@@ -63,6 +64,8 @@ from exuvia.sql.select.tree import (
     With,
 )
 
+_REFERENCE = re.compile(r"\bx\d+t\d+\b(?!\.)")
+"""The name of an item of FROM (Build.name) that is no part of a column's name."""
 _QUANTIFIED = {"=": "=", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 
 
@@ -76,6 +79,15 @@ class DuckSql:
         self._rounds: dict[
             str, str
         ] = {}  # recursive common table -> name of what counts its rounds
+
+    def statement(self, query: QueryTree) -> str:
+        """The SQL of the whole query. A scan that it names twice is read into memory: the key of a
+        text, a row of IN and others have a nested query in them more than once."""
+        sql = self.query(query)
+        times = Counter(_REFERENCE.findall(sql))
+        for scan in self._build.scans:
+            scan.is_repeated = scan.is_repeated or times[scan.name] > 1
+        return sql
 
     def query(self, query: QueryTree) -> str:
         """The SQL of a query."""
@@ -275,11 +287,6 @@ class DuckSql:
     def _subquery(self, expr: Subquery, frame: Frame, leaf: Leaf) -> str:
         query: QueryTree = expr.query
         sql = self.query(query)
-        if expr.operator == MEMBER or (expr.kind == "in" and len(expr.operands) > 1):
-            # the query is part of the SQL more than once
-            for scan in self._build.scans:
-                if scan.name in sql:
-                    scan.is_repeated = True
         if expr.kind == "scalar":
             return f"CAST((SELECT o0 FROM ({sql}) q) AS {duck.type_of(expr.type)})"
         if expr.kind == "exists":

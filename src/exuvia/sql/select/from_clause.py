@@ -473,6 +473,7 @@ class _From:
             path = over_partitions(path, scan.choice)
         elif named:
             raise ErrPartitionClauseOnNonpartitioned()
+        scan.candidate, scan.hints = path, hints
         return path if is_worth(path, context, hints) else None
 
     def _alone(self) -> bool:

@@ -27,8 +27,6 @@ SELECT from rows that are computed: none at all (SELECT 1), or a table of inform
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import tzinfo
-from decimal import Context as DecimalContext
-from decimal import Decimal
 from itertools import islice
 from typing import NamedTuple
 
@@ -43,8 +41,7 @@ from exuvia.base.mysql_errors import (
     ErrInvalidGroupFuncUse,
     ErrNoTablesUsed,
 )
-from exuvia.base.types import Family, Flag, Value
-from exuvia.catalog import decimals
+from exuvia.base.types import Flag, Value
 from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.temporal import shift_zone
@@ -53,9 +50,7 @@ from exuvia.sql.access.filtering import Filter, FilteredPlan, Limit, SortKey, li
 from exuvia.sql.access.single_table import ROW_ID, TableSource, source_of, tree_of
 from exuvia.sql.bind.binding import Binding
 from exuvia.sql.bind.scope import is_shifted, labelled, stored
-from exuvia.sql.evaluate.cast import shown
 from exuvia.sql.evaluate.compile import compile_expression
-from exuvia.sql.evaluate.operators import divide
 from exuvia.sql.expr import (
     Aggregate,
     Column,
@@ -65,13 +60,14 @@ from exuvia.sql.expr import (
     Windowed,
     walk,
 )
-from exuvia.sql.expressions import Compiled, Visible, comparable, comparer, equal_key
+from exuvia.sql.expressions import Compiled, Visible, comparer, equal_key
 from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.parse.text import item_texts
 from exuvia.sql.result import OutputColumn, PlanColumns, Result, Row
 from exuvia.sql.select import relational as engine
 from exuvia.sql.select.computed import rows_asked
+from exuvia.sql.select.folding import FOLDS, distinct
 from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.plan import Plan
 
@@ -198,7 +194,6 @@ def _plain(
 # -- read aggregates -------------------------------------------------------------------------------
 
 _SUPPORTED = frozenset(("count", "sum", "avg", "min", "max"))
-_WIDE = DecimalContext(prec=100)
 INTERRUPT_ROWS = 1024
 
 
@@ -266,49 +261,11 @@ class Accumulators:
             found = list({key(value): value for value in found}.values())
         if aggregate.function == "count":
             return len(found)
-        return _FOLDS[aggregate.function](aggregate, found) if found else None
+        return FOLDS[aggregate.function](aggregate, found) if found else None
 
 
 def _call(aggregate: Aggregate) -> Callable[[Row, Context], Value] | None:
     return compile_expression(aggregate.arguments[0]) if aggregate.arguments else None
-
-
-def _sum(aggregate: Aggregate, found: list[Value]) -> Value:
-    family = aggregate.type.family
-    if family == Family.FLOAT:
-        said = f"{aggregate.function}({shown(aggregate.arguments[0])})"
-        return types.finite(float(sum(found)), said)
-    if isinstance(found[0], int):
-        return Decimal(sum(found))
-    total = Decimal(0)
-    for value in found:
-        total = _WIDE.add(total, value)
-    return total
-
-
-def _average(aggregate: Aggregate, found: list[Value]) -> Value:
-    total = _sum(aggregate, found)
-    if isinstance(total, float):
-        return total / len(found)
-    scale = max(0, aggregate.type.Decimal)
-    more = scale - max(0, types.as_decimal(aggregate.arguments[0].type).Decimal)
-    return decimals.rounded(divide(total, Decimal(len(found)), more), scale)
-
-
-def _least(aggregate: Aggregate, found: list[Value]) -> Value:
-    return min(found, key=comparer(aggregate.arguments[0].type))
-
-
-def _greatest(aggregate: Aggregate, found: list[Value]) -> Value:
-    return max(found, key=comparer(aggregate.arguments[0].type))
-
-
-_FOLDS: dict[str, Callable[[Aggregate, list[Value]], Value]] = {
-    "sum": _sum,
-    "avg": _average,
-    "min": _least,
-    "max": _greatest,
-}
 
 
 # -- one table -------------------------------------------------------------------------------------
@@ -631,17 +588,6 @@ def in_zones(rows: list[Row], zones: Zones) -> list[Row]:
             if row[place] is not None:
                 row[place] = shift_zone(row[place], None, zone)
     return rows
-
-
-def distinct(rows: Iterable[Row], columns: Sequence[OutputColumn]) -> list[Row]:
-    """The first of each set of equal rows, under the columns' collations."""
-    found = list(rows)
-    kept = [comparable(column.type, [row[n] for row in found]) for n, column in enumerate(columns)]
-    keys = kept[0] if len(kept) == 1 else list(zip(*kept, strict=True))
-    if len(set(keys)) == len(found):
-        return found
-    first = dict(zip(reversed(keys), reversed(found), strict=True))
-    return [first[key] for key in dict.fromkeys(keys)]
 
 
 def order_keys(

@@ -58,6 +58,7 @@ from exuvia.sql.select.duck_sql import DuckSql
 from exuvia.sql.select.from_clause import NO_TABLE
 from exuvia.sql.select.query import bind_query
 from exuvia.sql.select.scan import HANDLE_NAME, Scan
+from exuvia.sql.select.stream import streamed
 from exuvia.sql.select.tree import Block, Build, Frame, QueryTree
 from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.plan import Plan
@@ -194,7 +195,7 @@ class RelationalPlan(Plan):
     @cached_property
     def sql(self) -> str:
         """Its SQL for DuckDB. Raises the errors of its constants."""
-        return self._duck.query(self.query)
+        return self._duck.statement(self.query)
 
     @property
     def block(self) -> Block | None:
@@ -241,6 +242,17 @@ class RelationalPlan(Plan):
         return collected(self, context), self._profile
 
     def batches(self, context: Context) -> Iterator[Sequence[Row]]:
+        rows = None if self._is_profiled else streamed(self.query, self._build)
+        if rows is None:
+            yield from self._by_duckdb()
+            return
+        zone = self._build.context.zone
+        for n in self._shifted:
+            for row in rows:
+                row[n] = _local(row[n], zone)
+        yield rows
+
+    def _by_duckdb(self) -> Iterator[Sequence[Row]]:
         from exuvia.sql.duck import engine as duck
 
         build = self._build

@@ -338,11 +338,11 @@ class RowsScan(Scan):
 
     def __init__(self, name: str, kinds: Sequence[FieldType], rows: Any, title: str) -> None:
         super().__init__(name, kinds)
-        self._rows = rows
+        self.rows = rows
         self.title = title
 
     def batches(self, context: Context) -> Iterator[Any]:
-        return self._gathered(self._rows())
+        return self._gathered(self.rows())
 
 
 class TableScan(Scan):
@@ -355,6 +355,8 @@ class TableScan(Scan):
         self.handle_position = len(table.info.cols)
         self.table = table
         self.path = path
+        self.candidate: Any = path  # the path of few rows: also one that is slower than all rows
+        self.hints: Sequence[Any] = ()
         self.title = title
         self.choice: Any = None  # of sql/access/pruning.py, for a partitioned table
         self.terms: Any = None  # of sql/access/ranger.py: what the WHERE says of it

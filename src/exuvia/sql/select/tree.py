@@ -13,9 +13,10 @@ A FROM clause is a tree of its own:
     DerivedRef      a derived table or a view                   Cross     a comma list
     CommonRef       a common table expression
 
-Binding builds the tree (block.py, query.py, from_clause.py), duck_sql.py renders it as one query of
-DuckDB. Expressions in it are typed. A Column is a position in the row of its block's Frame, an
-Outer column is one in the row of a frame further out.
+Binding builds the tree (block.py, query.py, from_clause.py). Two engines run it: duck_sql.py
+renders it as one query of DuckDB, stream.py computes it row by row. Expressions in it are typed. A
+Column is a position in the row of its block's Frame, an Outer column is one in the row of a frame
+further out.
 
 While a statement is bound, `Build` holds its state and `Frame` that of one block.
 """

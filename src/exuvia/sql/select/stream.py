@@ -1,0 +1,997 @@
+"""A query's tree row by row, in Python: for queries that read few rows.
+
+DuckDB takes ten milliseconds to set up a query, whatever its size. So a query runs here first, up
+to MOST_STEPS rows read or combined, and is left to DuckDB if that is not enough. It is left to
+DuckDB at once if a table that it has to read whole is larger, or if only DuckDB can compute it
+(windows, ROLLUP, recursive common table expressions, some aggregates).
+
+Both engines run the same tree with the same typed expressions, so they give the same rows.
+tests/sql/test_two_engines.py compares them.
+
+A row of a block:
+
+    [ row of the block around it | columns of its FROM | grouping expressions | aggregates ]
+
+An Outer column is thus a position in the same row. Items of FROM are read in nested loops. Each
+fills its own part of the row, so they may be read in any order: first the item with the best key.
+
+    a.x = b.id, a is read          b by a key, for each row of a
+    a.x = b.y, no key              b once, into a dictionary by y
+    anything else                  b once, into a list
+    LEFT JOIN, RIGHT JOIN          the preserved side first, then the other in the same ways
+
+Conditions are evaluated as soon as the columns that they name are read.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
+from decimal import Decimal
+from itertools import islice
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace as evolve
+
+from exuvia.base.interruption import checked
+from exuvia.base.memory import size_of_rows
+from exuvia.base.mysql_errors import ErrSubqueryNo1Row
+from exuvia.base.types import Family, FieldType, TypeCode, Value
+from exuvia.catalog import decimals
+from exuvia.sql import types
+from exuvia.sql.access.choose import Shares, WantedOrder, choose
+from exuvia.sql.access.filtering import long_columns
+from exuvia.sql.access.paths import Path, has_equality, over_partitions
+from exuvia.sql.access.ranger import Term, Terms
+from exuvia.sql.bind.operators import boolean, compare, membership
+from exuvia.sql.bind.scope import local
+from exuvia.sql.duck.render import divides
+from exuvia.sql.env import Compiled, Env, Execution
+from exuvia.sql.evaluate.compile import compile_expression, may_be_long, predicate
+from exuvia.sql.expr import (
+    MEMBER,
+    SEMI,
+    Aggregate,
+    Assign,
+    Call,
+    Column,
+    Computed,
+    Constant,
+    Expr,
+    Outer,
+    Subquery,
+    Windowed,
+    columns_of,
+    replaced,
+    walk,
+)
+from exuvia.sql.expressions import ConstantOf, equal_key
+from exuvia.sql.expressions import comparable as keys_to_sort_by
+from exuvia.sql.functions import FUNCTIONS
+from exuvia.sql.parse.literals import TypedValue
+from exuvia.sql.result import Row
+from exuvia.sql.select.folding import Fold, distinct, fold_of, row_keys
+from exuvia.sql.select.scan import RowsScan, TableScan
+from exuvia.sql.select.tree import (
+    ROW_ID_AT,
+    Block,
+    Build,
+    CommonRef,
+    CommonTable,
+    Cross,
+    DerivedRef,
+    Frame,
+    FromItem,
+    FromLeaf,
+    Join,
+    OneColumn,
+    OrderedQuery,
+    PlaceKey,
+    QueryTree,
+    RowLimit,
+    RowValues,
+    SetOperation,
+    TableRef,
+    With,
+)
+
+MOST_STEPS = 3000
+"""Rows that are read or combined before DuckDB takes over: what both do in ten milliseconds."""
+MOST_BYTES = 8 << 20
+"""Bytes of rows with long values before DuckDB takes over, which can write them to disk."""
+_REPEATABLE = frozenset(("uuid", "random_bytes", "tidb_is_ddl_owner", "validate_password_strength"))
+_WITHOUT_ARGUMENTS = frozenset(("rand", "last_insert_id"))
+Rows = Callable[[Row], Iterable[Row]]
+"""From the row of the block around a query to the rows of the query."""
+Extend = Callable[[Row], Iterator[Row]]
+"""From a row of a block to rows with more of its columns."""
+
+
+class _LeftToDuckDB(Exception):
+    """The query is not for this engine."""
+
+
+def streamed(query: QueryTree, build: Build) -> list[Row] | None:
+    """The rows of a query; None, without any effect, if DuckDB has to run it."""
+    context = build.context
+    warnings, tracker = len(context.warnings), context.tracker
+    claimed = tracker.kept
+    try:
+        return list(_Stream(build).query(query, 0)([]))
+    except _LeftToDuckDB:
+        del context.warnings[warnings:]
+        return None
+    finally:
+        tracker.kept = claimed
+
+
+class _Condition(NamedTuple):
+    """A part of WHERE or ON. `needs`: the places of the columns that it names; `is_whole`: it is
+    evaluated when all are read, whatever it names."""
+
+    expr: Expr
+    needs: frozenset[int]
+    is_whole: bool
+    holds: Callable[[Row, Env], bool]
+
+
+class _Item(NamedTuple):
+    """An item of FROM: `places` are those of its columns in the row."""
+
+    item: FromItem
+    places: range
+
+
+class _Stream:
+    """One run of a query."""
+
+    def __init__(self, build: Build) -> None:
+        self._build = build
+        self._context = build.context
+        self._left = MOST_STEPS
+        self._bytes = 0
+        self._offsets: dict[Frame, int] = {}
+        self._bases: dict[CommonTable, tuple[Rows, int]] = {}
+        self._outer = [set[int]()]  # offsets of outer frames, used by the queries being compiled
+        self._used: dict[FromLeaf, set[int]] = {}
+
+    def _step(self, count: int = 1) -> None:
+        self._left -= count
+        if self._left < 0:
+            raise _LeftToDuckDB
+
+    # -- queries -----------------------------------------------------------------------------------
+
+    def query(self, query: QueryTree, base: int) -> Rows:
+        """The rows of a query. `base`: the length of the row around it."""
+        if isinstance(query, Block):
+            return self._block(query, base)
+        if isinstance(query, SetOperation):
+            return self._set_operation(query, base)
+        if isinstance(query, With):
+            if query.recursive and any(table.recursion for table in query.tables):
+                raise _LeftToDuckDB
+            for table in query.tables:
+                assert table.query is not None
+                self._bases[table] = self._once(table.query, base), base
+            return self.query(query.body, base)
+        if isinstance(query, RowValues):
+            return self._row_values(query, base)
+        if isinstance(query, OrderedQuery):
+            inner = self.query(query.inner, base)
+            return lambda row: self._ordered(list(inner(row)), query, query.order, query.limit)
+        assert isinstance(query, OneColumn)
+        inner, place = self.query(query.inner, base), query.place
+        return lambda row: ([each[place]] for each in inner(row))
+
+    def _once(self, query: QueryTree, base: int) -> Rows:
+        """As `query`; one that does not depend on the row around it is computed once."""
+        rows, is_correlated = self._correlated(query, base)
+        if is_correlated:
+            return rows
+        known: list[list[Row]] = []
+
+        def remembered(row: Row) -> Iterable[Row]:
+            if not known:
+                known.append(list(rows(row)))
+            return known[0]
+
+        return remembered
+
+    def _correlated(self, query: QueryTree, base: int) -> tuple[Rows, bool]:
+        """The rows of a query, and whether it depends on the row around it."""
+        self._outer.append(set())
+        rows = self.query(query, base)
+        offsets = self._outer.pop()
+        self._outer[-1] |= offsets
+        return rows, any(offset < base for offset in offsets)
+
+    def _set_operation(self, query: SetOperation, base: int) -> Rows:
+        parts = []
+        for part, converted in zip(query.parts, query.converted, strict=True):
+            calls = [compile_expression(expr) for expr, _ in converted]
+            parts.append((self.query(part, base), calls))
+
+        def run(row: Row) -> Iterable[Row]:
+            lists = [
+                [[call(each, self._context) for call in calls] for each in rows(row)]
+                for rows, calls in parts
+            ]
+            result = lists[0]
+            for step, more in zip(query.steps, lists[1:], strict=True):
+                if step.word == "UNION":
+                    result = result + more
+                    result = distinct(result, query.columns) if step.distinct else result
+                else:
+                    result = self._matched(result, more, query, step.word, step.distinct)
+            return self._ordered(result, query, query.order, query.limit)
+
+        return run
+
+    def _matched(
+        self, rows: list[Row], others: list[Row], query: SetOperation, word: str, once: bool
+    ) -> list[Row]:
+        """The rows that are among the others (INTERSECT), or are not (EXCEPT). NULL equals NULL.
+        `once`: each one once; else the second of two equal rows needs a second other one."""
+        keys = row_keys([*rows, *others], query.columns)
+        count = Counter(keys[len(rows) :])
+        result = []
+        for row, key in zip(rows, keys, strict=False):
+            is_there = count[key] > 0
+            if is_there and not once:
+                count[key] -= 1
+            if is_there == (word == "INTERSECT"):
+                result.append(row)
+        return distinct(result, query.columns) if once else result
+
+    def _row_values(self, query: RowValues, base: int) -> Rows:
+        self._offsets[query.frame] = base
+        place = self._placing(query.frame, {}, base)
+        rows = [[compile_expression(place(expr)) for expr in row] for row in query.rows]
+
+        def run(row: Row) -> Iterable[Row]:
+            result = [[call(row, self._context) for call in calls] for calls in rows]
+            return self._ordered(result, query, query.order, query.limit)
+
+        return run
+
+    def _ordered(
+        self, rows: list[Row], query: QueryTree, order: Sequence[PlaceKey], limit: RowLimit
+    ) -> Iterable[Row]:
+        for place, descending in reversed(order):
+            rows = _sorted(
+                rows, query.columns[place].type, [row[place] for row in rows], descending
+            )
+        return islice(rows, *_bounds(limit)) if limit else rows
+
+    # -- blocks ------------------------------------------------------------------------------------
+
+    def _block(self, block: Block, base: int) -> Rows:
+        frame, env = block.frame, self._context
+        exprs = [item.expr for item in block.items] + [key for key, _ in block.order]
+        exprs += [expr for expr in (block.where, block.having) if expr is not None]
+        if block.rollup or any(not _is_repeatable(expr) for expr in exprs):
+            raise _LeftToDuckDB
+        self._offsets[frame] = base
+        width = base + len(frame.fields)
+        extend = self._source(block, base, width)
+        places: dict[Expr, int] = {}
+        groups: Callable[[Iterable[Row]], Iterable[Row]] | None = None
+        if block.grouped:
+            groups = self._groups(block, exprs, places, base, width)
+            width += len(places)
+        place = self._placing(frame, places, width)
+        having = None if block.having is None else predicate(place(block.having))
+        items = [place(item.expr) for item in block.items]
+        calls = [_finished(item) for item in items]
+        longs = [n for n, item in enumerate(items) if may_be_long(item)]
+        order = [(place(key), descending) for key, descending in block.order]
+        keys = [(key.type, compile_expression(key), descending) for key, descending in order]
+        padding = [None] * len(frame.fields)
+        limit = block.limit
+
+        def run(outer: Row) -> Iterable[Row]:
+            rows: Iterable[Row] = extend([*outer[:base], *padding])
+            if groups is not None:
+                rows = groups(rows)
+            if having is not None:
+                rows = (row for row in rows if having(row, env))
+            if keys:
+                rows = list(rows)
+                for kind, call, descending in reversed(keys):
+                    rows = _sorted(rows, kind, [call(row, env) for row in rows], descending)
+            if limit and not block.distinct:
+                rows = islice(rows, *_bounds(limit))
+            result = self._projected(rows, calls, longs)
+            if not block.distinct:
+                return result
+            unique = distinct(result, block.columns)
+            return islice(unique, *_bounds(limit)) if limit else unique
+
+        return run
+
+    def _projected(
+        self, rows: Iterable[Row], calls: Sequence[Compiled], longs: Sequence[int]
+    ) -> Iterator[Row]:
+        env, tracker = self._context, self._context.tracker
+        for row in checked(rows):
+            passing = tracker.passing
+            values = [call(row, env) for call in calls]
+            if longs:
+                tracker.passing = passing
+                self._claim(size_of_rows([values], longs))
+            yield values
+
+    def _groups(
+        self, block: Block, exprs: Sequence[Expr], places: dict[Expr, int], base: int, width: int
+    ) -> Callable[[Iterable[Row]], Iterable[Row]]:
+        """From rows to one row a group. Fills `places`: where the values of grouping expressions
+        and aggregates are in that row."""
+        env = self._context
+        place = self._placing(block.frame, {}, width)
+        group = [place(key) for key in block.group]
+        calls = [_finished(key) for key in group]
+        kinds = [equal_key(key.type) for key in group]
+        folds: list[Fold] = []
+        for key in block.group:
+            if not isinstance(key, Column | Outer):
+                places[key] = width + len(places)
+        computed = [n for n, key in enumerate(block.group) if not isinstance(key, Column | Outer)]
+        for node in dict.fromkeys(node for expr in exprs for node in walk(expr)):
+            if isinstance(node, Aggregate) and node not in places:
+                fold = fold_of(self._of_rows(node, place))
+                if fold is None:
+                    raise _LeftToDuckDB
+                places[node] = width + len(places)
+                folds.append(fold)
+        if len(places) != len(set(places.values())) or len(places) != len(computed) + len(folds):
+            raise _LeftToDuckDB  # two grouping expressions are equal
+
+        def run(rows: Iterable[Row]) -> Iterator[Row]:
+            found: dict[tuple[Value, ...], tuple[list[Value], list[Row]]] = {}
+            empty: list[Value] = []
+            for row in rows:
+                values = [call(row, env) for call in calls]
+                key = tuple([kind(value) for kind, value in zip(kinds, values, strict=True)])
+                entry = found.get(key)
+                if entry is None:
+                    found[key] = [values[n] for n in computed], [row]
+                else:
+                    entry[1].append(row)
+            if not found and not group:
+                yield [*([None] * width), *(fold(empty, env) for fold in folds)]
+            for values, members in found.values():
+                yield [*members[0], *values, *(fold(members, env) for fold in folds)]
+
+        return run
+
+    def _of_rows(self, node: Aggregate, place: Callable[[Expr], Expr]) -> Aggregate:
+        """The aggregate with its arguments over rows of the block."""
+        return Aggregate(
+            type=node.type,
+            coercibility=node.coercibility,
+            function=node.function,
+            arguments=tuple(place(argument) for argument in node.arguments),
+            distinct=node.distinct,
+            order=tuple((place(key), descending) for key, descending in node.order),
+            separator=node.separator,
+        )
+
+    # -- expressions -------------------------------------------------------------------------------
+
+    def _placing(self, frame: Frame, places: dict[Expr, int], width: int) -> Callable[[Expr], Expr]:
+        """Expressions of a block over its rows, which are `width` long. `places`: expressions that
+        are computed already."""
+
+        def leaf(expr: Expr) -> Expr | None:
+            if places and expr in places:
+                return _at(expr, places[expr])
+            if isinstance(expr, Column | Outer):
+                owner: Frame | None = frame
+                for _ in range(expr.depth if isinstance(expr, Outer) else 0):
+                    owner = None if owner is None else owner.parent
+                offset = None if owner is None else self._offsets.get(owner)
+                if owner is None or offset is None:
+                    raise _LeftToDuckDB
+                item, source = owner.sources[expr.position]
+                self._used.setdefault(item, set()).add(source)
+                self._outer[-1].add(offset)
+                return _at(expr, offset + expr.position)
+            if isinstance(expr, Subquery):
+                return self._subquery(expr, place, width)
+            if isinstance(expr, Aggregate | Windowed):
+                raise _LeftToDuckDB
+            return None
+
+        def place(expr: Expr) -> Expr:
+            return replaced(expr, leaf)
+
+        return place
+
+    def _subquery(self, expr: Subquery, place: Callable[[Expr], Expr], width: int) -> Expr:
+        query: QueryTree = expr.query
+        rows = self._once(query, width)
+        if expr.kind == "scalar":
+
+            def scalar(row: Row, env: Env) -> Value:
+                first = list(islice(rows(row), 2))
+                if len(first) > 1:
+                    raise ErrSubqueryNo1Row()
+                return first[0][0] if first else None
+
+            return Computed(type=expr.type, coercibility=expr.coercibility, call=scalar)
+        if expr.kind == "exists":
+
+            def exists(row: Row, env: Env) -> Value:
+                return int(next(iter(rows(row)), None) is not None)
+
+            return Computed(type=expr.type, call=exists)
+        return Computed(type=expr.type, call=self._quantified(expr, rows, place, width))
+
+    def _quantified(
+        self, expr: Subquery, rows: Rows, place: Callable[[Expr], Expr], width: int
+    ) -> Compiled:
+        """IN, ANY and ALL: each row of the query is compared, as a part of the row around it."""
+        query: QueryTree = expr.query
+        if expr.operator == MEMBER or expr.kind not in ("in", SEMI, "any", "all"):
+            raise _LeftToDuckDB
+        sign = "=" if expr.kind in ("in", SEMI) else expr.operator
+        zone = self._context.zone
+        terms = []
+        for n, operand in enumerate(expr.operands):
+            column = Column(
+                type=query.columns[n].type, coercibility=query.levels[n], position=width + n
+            )
+            terms.append(compare(sign, place(operand), local(column, zone)))
+        test = terms[0]
+        for term in terms[1:]:
+            test = boolean("and", test, term)
+        call = compile_expression(test)
+        ends = 0 if expr.kind == "all" else 1  # the outcome of a comparison that decides
+
+        def run(row: Any, env: Env) -> Value:
+            is_unknown = False
+            for other in rows(row):
+                self._step()
+                outcome = call([*row, *other], env)
+                if outcome is None:
+                    is_unknown = True
+                elif bool(outcome) == bool(ends):
+                    return ends
+            return None if is_unknown else 1 - ends
+
+        return run
+
+    # -- FROM --------------------------------------------------------------------------------------
+
+    def _source(self, block: Block, base: int, width: int) -> Extend:
+        """From a row without columns of the block to those that WHERE keeps."""
+        place = self._placing(block.frame, {}, width)
+        conditions = []
+        for part in [] if block.where is None else _conjuncts(block.where):
+            conditions += self._conditions(place(self._listed(part, width)), base)
+        if block.source is None:
+
+            def only(row: Row) -> Iterator[Row]:
+                if all(condition.holds(row, self._context) for condition in conditions):
+                    yield row
+
+            return only
+        items = [_Item(block.source, range(base, width))]
+        return self._loops(items, conditions, block, base, frozenset())
+
+    def _listed(self, expr: Expr, width: int) -> Expr:
+        """`a IN (SELECT ..)` with the values of a query that does not depend on the row: a key may
+        serve them. Other expressions as they are."""
+        is_plain = isinstance(expr, Subquery) and expr.kind in ("in", SEMI)
+        if not isinstance(expr, Subquery) or not is_plain or len(expr.operands) > 1:
+            return expr
+        query: QueryTree = expr.query
+        rows, is_correlated = self._correlated(query, width)
+        if is_correlated:
+            return expr
+        kind, level, zone = query.columns[0].type, query.levels[0], self._context.zone
+        values = [
+            local(Constant(type=kind, coercibility=level, value=row[0]), zone)
+            for row in rows([None] * width)
+        ]
+        if not values:
+            return Constant(type=types.BOOLEAN, value=0)
+        return membership(expr.operands[0], values)
+
+    def _conditions(self, expr: Expr, base: int) -> list[_Condition]:
+        """The parts of a condition that all must be true."""
+        conditions = []
+        for part in _conjuncts(expr):
+            needs = frozenset(position for position in columns_of(part) if position >= base)
+            is_whole = any(isinstance(node, Computed) for node in walk(part))
+            conditions.append(_Condition(part, needs, is_whole, predicate(part)))
+        return conditions
+
+    def _loops(
+        self,
+        items: Sequence[_Item],
+        conditions: Sequence[_Condition],
+        block: Block,
+        base: int,
+        read: frozenset[int],
+    ) -> Extend:
+        """Nested loops over items, in the best order. `read`: places that are read already."""
+        items, conditions = self._flat(items, list(conditions), block, base)
+        waiting, loops = list(items), list[Extend]()
+        while waiting:
+            ready = [self._access(item, conditions, block, base, read) for item in waiting]
+            best = min(range(len(waiting)), key=lambda n: ready[n].rank)
+            loop = self._loop(waiting[best], ready[best], conditions, block, base, read)
+            item = waiting.pop(best)
+            read |= frozenset(item.places)
+            now = [
+                condition
+                for condition in conditions
+                if condition.needs <= read and not (condition.is_whole and waiting)
+            ]
+            conditions = [condition for condition in conditions if condition not in now]
+            loops.append(self._filtered(loop, [condition.holds for condition in now]))
+        if conditions:
+            raise _LeftToDuckDB
+        return _nested(loops)
+
+    def _filtered(self, loop: Extend, tests: Sequence[Callable[[Row, Env], bool]]) -> Extend:
+        if not tests:
+            return loop
+        env = self._context
+        if len(tests) == 1:
+            (only,) = tests
+            return lambda row: (each for each in loop(row) if only(each, env))
+        return lambda row: (each for each in loop(row) if all(test(each, env) for test in tests))
+
+    def _flat(
+        self, items: Sequence[_Item], conditions: list[_Condition], block: Block, base: int
+    ) -> tuple[list[_Item], list[_Condition]]:
+        """Inner joins and comma lists as their items; conditions of ON are added to the others."""
+        flat: list[_Item] = []
+        for item in items:
+            parts: list[FromItem]
+            if isinstance(item.item, Cross):
+                parts = item.item.items
+            elif isinstance(item.item, Join) and not item.item.side:
+                parts = [item.item.left, item.item.right]
+                conditions += self._on(item.item, block, base)
+            else:
+                flat.append(item)
+                continue
+            start, inner = item.places.start, []
+            for part in parts:
+                end = start + _width(part, block.frame)
+                inner.append(_Item(part, range(start, end)))
+                start = end
+            more, conditions = self._flat(inner, conditions, block, base)
+            flat += more
+        return flat, conditions
+
+    def _on(self, join: Join, block: Block, base: int) -> list[_Condition]:
+        place = self._placing(block.frame, {}, base + len(block.frame.fields))
+        found = [each for part in join.conditions for each in self._conditions(place(part), base)]
+        if any(condition.is_whole for condition in found):
+            raise _LeftToDuckDB
+        return found
+
+    def _bounded(
+        self, pairs: Iterator[tuple[bytes, Row]], longs: Sequence[int]
+    ) -> Iterator[tuple[bytes, Row]]:
+        """The rows of a table; those with long values are claimed."""
+        if not longs:
+            return pairs
+
+        def claimed() -> Iterator[tuple[bytes, Row]]:
+            for pair in pairs:
+                self._claim(size_of_rows([pair[1]], longs))
+                yield pair
+
+        return claimed()
+
+    def _claim(self, size: int) -> None:
+        self._bytes += size
+        if self._bytes > MOST_BYTES:
+            raise _LeftToDuckDB
+        self._context.tracker.keep(size)
+
+    def _access(
+        self,
+        item: _Item,
+        conditions: Sequence[_Condition],
+        block: Block,
+        base: int,
+        read: frozenset[int],
+    ) -> "_Access":
+        """How an item is read after the places `read`."""
+        leaf = item.item
+        if not isinstance(leaf, TableRef):
+            return _Access(3 if isinstance(leaf, Join) else 2)
+        if not isinstance(leaf.scan, TableScan):
+            return _Access(2)
+        scan, places, current = leaf.scan, _columns(leaf, block.frame), _Current()
+        terms = []
+        for number, condition in enumerate(conditions):
+            before = frozenset(place for place in condition.needs if place not in item.places)
+            if not condition.is_whole and before <= read:
+                term = _term(condition.expr, item.places, places, current, number)
+                if term is not None and term.position < scan.handle_position:
+                    terms.append(term)
+        if terms:
+            known: Terms = scan.terms
+            more = Terms((*known.usable, *terms), known.conjuncts + len(terms) + 1, known.others)
+            shares = Shares(self._context.txn, scan.table)
+            path = choose(scan.table, more, scan.hints, WantedOrder(), shares)
+            if path.short or has_equality(path):
+                if scan.choice is not None:
+                    path = over_partitions(path, scan.choice)
+                return _Access(0 if path.short else 1, path, current)
+        path = scan.candidate
+        if path.short or has_equality(path):
+            return _Access(0 if path.short else 1, path)
+        return _Access(2 if path.narrows else 4, path)
+
+    def _loop(
+        self,
+        item: _Item,
+        access: "_Access",
+        conditions: Sequence[_Condition],
+        block: Block,
+        base: int,
+        read: frozenset[int],
+    ) -> Extend:
+        leaf = item.item
+        if isinstance(leaf, Join):
+            return self._outer_join(item, leaf, conditions, block, base, read)
+        assert not isinstance(leaf, Cross)
+        start, end = item.places.start, item.places.stop
+        if access.current is not None:
+            assert isinstance(leaf, TableRef) and access.path is not None
+            return self._by_key(leaf, access.path, access.current, item.places, block)
+        rows = self._rows_of(leaf, access.path, block, base)
+        lookup = self._lookup(rows, item, conditions, read, base)
+        if lookup is not None:
+            return lookup
+
+        def loop(row: Row) -> Iterator[Row]:
+            for values in rows(row):
+                self._step()
+                new = row.copy()
+                new[start:end] = values
+                yield new
+
+        return loop
+
+    def _lookup(
+        self,
+        rows: Rows,
+        item: _Item,
+        conditions: Sequence[_Condition],
+        read: frozenset[int],
+        base: int,
+    ) -> Extend | None:
+        """By a dictionary over an equality of a column with what is read; None without one. The
+        condition itself is evaluated again."""
+        start, end = item.places.start, item.places.stop
+        for condition in conditions:
+            sides = _equality(condition.expr)
+            for own, other in (sides, sides[::-1]) if sides else ():
+                mine = {place for place in columns_of(own) if place >= base}
+                theirs = {place for place in columns_of(other) if place >= base}
+                if not mine or not mine <= set(item.places) or not theirs or not theirs <= read:
+                    continue
+                assert isinstance(condition.expr, Call)
+                collate = condition.expr.extra[0] if condition.expr.extra else ""
+                return self._by_dictionary(rows, start, end, own, other, collate)
+        return None
+
+    def _by_dictionary(
+        self, rows: Rows, start: int, end: int, own: Expr, other: Expr, collate: str
+    ) -> Extend:
+        env = self._context
+        mine, theirs = compile_expression(own), compile_expression(other)
+        key_of, key_of_other = _key(own.type, collate), _key(other.type, collate)
+        known: list[tuple[Iterable[Row], dict[Value, list[Row]]]] = []
+
+        def loop(row: Row) -> Iterator[Row]:
+            values = rows(row)
+            if not known or known[0][0] is not values:
+                table: dict[Value, list[Row]] = {}
+                for each in values:
+                    self._step()
+                    new = row.copy()
+                    new[start:end] = each
+                    value = mine(new, env)
+                    if value is not None:
+                        table.setdefault(key_of(value), []).append(each)
+                known[:] = [(values, table)]
+            value = theirs(row, env)
+            for each in () if value is None else known[0][1].get(key_of_other(value), ()):
+                self._step()
+                new = row.copy()
+                new[start:end] = each
+                yield new
+
+        return loop
+
+    def _outer_join(
+        self,
+        item: _Item,
+        join: Join,
+        conditions: Sequence[_Condition],
+        block: Block,
+        base: int,
+        read: frozenset[int],
+    ) -> Extend:
+        middle = item.places.start + _width(join.left, block.frame)
+        left = _Item(join.left, range(item.places.start, middle))
+        right = _Item(join.right, range(middle, item.places.stop))
+        kept, other = (left, right) if join.side == "LEFT" else (right, left)
+        known = read | frozenset(kept.places)
+        early = [each for each in conditions if each.needs <= known and not each.is_whole]
+        rows = self._loops([kept], early, block, base, read)
+        matches = self._loops([other], self._on(join, block, base), block, base, known)
+
+        def loop(row: Row) -> Iterator[Row]:
+            for each in rows(row):
+                is_matched = False
+                for match in matches(each):
+                    is_matched = True
+                    yield match
+                if not is_matched:
+                    self._step()
+                    yield each
+
+        return loop
+
+    # -- items of FROM -----------------------------------------------------------------------------
+
+    def _rows_of(self, leaf: FromLeaf, path: Path | None, block: Block, base: int) -> Rows:
+        """The rows of an item, read once."""
+        if isinstance(leaf, DerivedRef):
+            columns = _columns(leaf, block.frame)
+            inner = self._once(leaf.query, base)
+            known: list[tuple[Iterable[Row], list[Row]]] = []
+
+            def derived(row: Row) -> Iterable[Row]:
+                values = inner(row[:base])
+                if not known or known[0][0] is not values:
+                    known[:] = [(values, [[each[n] for n in columns] for each in values])]
+                return known[0][1]
+
+            return derived
+        if isinstance(leaf, CommonRef):
+            if leaf.table not in self._bases:
+                raise _LeftToDuckDB
+            common, start = self._bases[leaf.table]
+            return lambda row: common(row[:start])
+        scan = leaf.scan
+        if isinstance(scan, RowsScan):
+            return self._read_once(lambda: ([*row] for row in scan.rows()))
+        assert path is not None
+        count = path.count(self._context, self._left)
+        if count is not None and count > self._left:
+            raise _LeftToDuckDB
+        return self._read_once(lambda: self._read(leaf, path, block))
+
+    def _read_once(self, read: Callable[[], Iterable[Row]]) -> Rows:
+        known: list[list[Row]] = []
+
+        def rows(row: Row) -> Iterable[Row]:
+            if not known:
+                values = []
+                for each in read():
+                    self._step()
+                    values.append(each)
+                known.append(values)
+            return known[0]
+
+        return rows
+
+    def _by_key(
+        self, leaf: TableRef, path: Path, current: "_Current", places: range, block: Block
+    ) -> Extend:
+        """By a path whose constants are taken from the row read so far."""
+        start, end = places.start, places.stop
+
+        def loop(row: Row) -> Iterator[Row]:
+            current.row = row
+            for values in list(self._read(leaf, path, block)):
+                self._step()
+                new = row.copy()
+                new[start:end] = values
+                yield new
+
+        return loop
+
+    def _read(self, leaf: TableRef, path: Path, block: Block) -> Iterator[Row]:
+        """The columns of the rows that a path finds."""
+        scan = leaf.scan
+        assert isinstance(scan, TableScan)
+        places = _columns(leaf, block.frame)
+        used = self._used.get(leaf, set())
+        stored = tuple(sorted(place for place in used if 0 <= place < scan.handle_position))
+        if path.used != stored:
+            path = copy(path)
+            path.used = stored
+        get = [_getter(place, scan.handle_position) for place in places]
+        plain = [place if 0 <= place < scan.handle_position else None for place in places]
+        found = path.open(self._context)
+        pairs = self._bounded(found.rows, long_columns(scan.table, stored))
+        if None not in plain and plain == list(range(len(scan.table.info.cols))):
+            for _, row in pairs:
+                yield row
+            return
+        for handle, row in pairs:
+            yield [call(row, handle) for call in get]
+
+
+class _Current:
+    """The row whose values are the constants of a path."""
+
+    row: Row = []
+
+
+class _Access(NamedTuple):
+    """How an item is read. `rank`: 0 for points, 1 for equalities, 4 for a whole table. `current`:
+    where the path takes its constants from, None if they are the same for all rows."""
+
+    rank: int
+    path: Path | None = None
+    current: _Current | None = None
+
+
+def _conjuncts(expr: Expr) -> Iterator[Expr]:
+    """The parts of a condition that all must be true."""
+    if isinstance(expr, Call) and expr.function == "and":
+        for part in expr.arguments:
+            yield from _conjuncts(part)
+    else:
+        yield expr
+
+
+def _term(
+    expr: Expr, own: range, places: Sequence[int], current: _Current, number: int
+) -> Term | None:
+    """A plain column of the table, and the values that it is equal to or IN, of the row read so far
+    and in types that are bounds of the column's keys; None for other conditions."""
+    if not isinstance(expr, Call) or expr.function not in ("=", "in"):
+        return None
+    first, *rest = expr.arguments
+    sides = [(first, rest)] if expr.function == "in" else [(first, rest), (rest[0], [first])]
+    for column, values in sides:
+        if not isinstance(column, Column) or column.position not in own:
+            continue
+        place = places[column.position - own.start]
+        if place < 0 or any(p in own for value in values for p in columns_of(value)):
+            continue
+        if not all(_is_bound(column.type, value.type) for value in values):
+            continue
+        if column.family is Family.STRING and expr.extra[:1] != (column.type.Collate,):
+            continue
+        constants = tuple(_constant(value, current) for value in values)
+        return Term(place, expr.function, constants, number)
+    return None
+
+
+def _constant(expr: Expr, current: _Current) -> ConstantOf:
+    call, kind = compile_expression(expr), expr.type
+
+    def constant(context: Execution) -> Value:
+        value = call(current.row, context)
+        is_typed = value is not None and kind.family in _TEMPORAL
+        return TypedValue(value, kind) if is_typed else value
+
+    return constant
+
+
+_TEMPORAL = (Family.DATE, Family.DATETIME, Family.TIME)
+_NUMBERS = (Family.INT, Family.UINT, Family.DECIMAL)
+_BY_NUMBER = (TypeCode.ENUM, TypeCode.SET, TypeCode.YEAR, TypeCode.BIT, TypeCode.TIMESTAMP)
+
+
+def _is_bound(column: FieldType, other: FieldType) -> bool:
+    if column.Tp in _BY_NUMBER or other.Tp in _BY_NUMBER or TypeCode.NULL in (column.Tp, other.Tp):
+        return False
+    if column.family in _NUMBERS:
+        return other.family in _NUMBERS
+    return column.family == other.family and column.family is not Family.JSON
+
+
+def _equality(expr: Expr) -> tuple[Expr, Expr] | None:
+    if isinstance(expr, Call) and expr.function == "=":
+        return expr.arguments[0], expr.arguments[1]
+    return None
+
+
+def _key(kind: FieldType, collate: str) -> Callable[[Value], Value]:
+    """The key of values that are compared under a collation."""
+    if kind.family is Family.STRING and collate:
+        return equal_key(evolve(kind, Collate=collate))
+    return equal_key(kind)
+
+
+def _is_repeatable(expr: Expr) -> bool:
+    """Whether a run that was given up leaves no trace."""
+    for node in walk(expr):
+        if isinstance(node, Assign):
+            return False
+        if isinstance(node, Call) and node.function not in _REPEATABLE:
+            function = FUNCTIONS.get(node.function)
+            if function is not None and function.volatile:
+                return node.function in _WITHOUT_ARGUMENTS and not node.arguments
+    return True
+
+
+def _at(expr: Expr, position: int) -> Column:
+    if not isinstance(expr, Column | Outer):
+        return Column(type=expr.type, coercibility=expr.coercibility, position=position)
+    return Column(
+        type=expr.type,
+        coercibility=expr.coercibility,
+        position=position,
+        name=expr.name,
+        table=expr.table,
+        full=expr.full,
+    )
+
+
+def _width(item: FromItem, frame: Frame) -> int:
+    """The number of columns of an item."""
+    if isinstance(item, Cross):
+        return sum(_width(part, frame) for part in item.items)
+    if isinstance(item, Join):
+        return _width(item.left, frame) + _width(item.right, frame)
+    return len(_columns(item, frame))
+
+
+def _columns(leaf: FromLeaf, frame: Frame) -> list[int]:
+    """The places in the item's own row of its columns in the frame."""
+    return [place for item, place in frame.sources if item is leaf]
+
+
+def _getter(place: int, handle_position: int) -> Callable[[Row, bytes], Value]:
+    if place == ROW_ID_AT:
+        return lambda row, handle: int.from_bytes(handle[-8:], "big") - (1 << 63)
+    if place == handle_position:
+        return lambda row, handle: handle
+    return lambda row, handle: row[place]
+
+
+def _nested(loops: Sequence[Extend]) -> Extend:
+    """One loop inside the other."""
+    if len(loops) == 1:
+        return loops[0]
+    first, rest = loops[0], _nested(loops[1:])
+
+    def loop(row: Row) -> Iterator[Row]:
+        for each in first(row):
+            yield from rest(each)
+
+    return loop
+
+
+def _finished(expr: Expr) -> Compiled:
+    """The value of a column of the result: a quotient is rounded to the digits of its type."""
+    call, scale = compile_expression(expr), max(0, expr.type.Decimal)
+    zero = Decimal(0).scaleb(-scale)  # without a sign
+    if expr.family is not Family.DECIMAL or not divides(expr):
+        return call
+
+    def run(row: Any, env: Env) -> Value:
+        value = call(row, env)
+        return None if value is None else decimals.rounded(value, scale) or zero
+
+    return run
+
+
+def _sorted(
+    rows: list[Row], kind: FieldType, values: Sequence[Value], descending: bool
+) -> list[Row]:
+    keys = keys_to_sort_by(kind, values)
+    places = sorted(range(len(rows)), key=keys.__getitem__, reverse=descending)
+    return [rows[place] for place in places]
+
+
+def _bounds(limit: RowLimit) -> tuple[int, int | None]:
+    return limit.skip, None if limit.most is None else limit.skip + limit.most
