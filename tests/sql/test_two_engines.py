@@ -163,7 +163,17 @@ class Draw:
             return self.grouped(text, names, where)
         items = [self.value(names) for _ in range(self.rng.randint(1, 4))]
         word = "DISTINCT " if self.rng.random() < 0.2 else ""
-        return f"SELECT {word}{', '.join(items)} FROM {text}{where}"
+        return f"SELECT {word}{', '.join(items)} FROM {text}{where}{self.page(len(items))}"
+
+    def page(self, columns: int) -> str:
+        """ORDER BY all columns and LIMIT, or nothing."""
+        if self.rng.random() < 0.7:
+            return ""
+        keys = [f"{n}{self.rng.choice(('', ' DESC'))}" for n in range(1, columns + 1)]
+        self.rng.shuffle(keys)
+        return (
+            f" ORDER BY {', '.join(keys)} LIMIT {self.rng.randint(0, 3)}, {self.rng.randint(0, 9)}"
+        )
 
     def grouped(self, text: str, names: list[tuple[str, str]], where: str) -> str:
         rng = self.rng
@@ -180,7 +190,9 @@ class Draw:
         folds.append("COUNT(*)")
         having = f" HAVING COUNT(*) > {rng.randint(0, 2)}" if rng.random() < 0.3 else ""
         group = f" GROUP BY {', '.join(keys)}" if keys else ""
-        return f"SELECT {', '.join([*keys, *folds])} FROM {text}{where}{group}{having}"
+        items = [*keys, *folds]
+        page = self.page(len(items))
+        return f"SELECT {', '.join(items)} FROM {text}{where}{group}{having}{page}"
 
     def query(self) -> str:
         roll = self.rng.random()
@@ -195,7 +207,7 @@ class Draw:
                 kinds = ("int", "text")
                 items = ", ".join(self.value(names, kind, 1) for kind in kinds)
                 sides.append(f"SELECT {items} FROM {table} {alias}")
-            return f" {word} ".join(sides)
+            return f" {word} ".join(sides) + self.page(2)
         alias, table = self.alias(), self.rng.choice("ab")
         names = [(alias, table)]
         test = self.condition(names, 1)
@@ -206,7 +218,7 @@ class Draw:
 
 
 def answer(session: Session, text: str) -> Any:
-    """Rows without their order and the number of warnings' kinds, or the error's code."""
+    """The rows, their order aside, or the error's code."""
     try:
         result = run(session, text)
     except Refused as error:
