@@ -44,7 +44,7 @@ from exuvia.kv import keys
 from exuvia.server.results import text_encoder
 from exuvia.sql.parse.literals import TYPED, TypedValue, letter_of
 from exuvia.sql.result import Result
-from exuvia.sql.select import read
+from exuvia.sql.select import read, stream
 from exuvia.sql.session.session import Session
 from exuvia.sql.statement.context import Ready
 from exuvia.sql.statement.plan_cache import PlanCache
@@ -160,13 +160,13 @@ def unplanned(session: Session) -> Iterator[None]:
 
 @contextmanager
 def row_limit(most: int) -> Iterator[None]:
-    """The stream gives up a SELECT of more rows than this, which DuckDB runs then."""
-    before = read.MOST_ROWS
-    read.MOST_ROWS = most
+    """Queries that read more rows than this are left to DuckDB."""
+    before = read.MOST_ROWS, stream.MOST_STEPS
+    read.MOST_ROWS = stream.MOST_STEPS = most
     try:
         yield
     finally:
-        read.MOST_ROWS = before
+        read.MOST_ROWS, stream.MOST_STEPS = before
 
 
 class TypedLife:

@@ -906,7 +906,7 @@ def _equality(expr: Expr) -> tuple[Expr, Expr] | None:
 
 def _key(kind: FieldType, collate: str) -> Callable[[Value], Value]:
     """The key of values that are compared under a collation."""
-    if kind.family is Family.STRING and collate:
+    if kind.Tp != TypeCode.NULL and kind.family is Family.STRING and collate:
         return equal_key(evolve(kind, Collate=collate))
     return equal_key(kind)
 
