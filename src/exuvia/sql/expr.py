@@ -5,7 +5,7 @@
     Constant    a value                                   Aggregate   COUNT, SUM, ... of a group
     Parameter   a `?`, by its place                       Windowed    a call OVER (...)
     Variable    @user or @@system                         Subquery    (SELECT ...), bound
-    Computed    a value that a Python function gives
+    ComputedValue    a value that a Python function gives
 
 Every node has its MySQL type and its collation's *coercibility* (0 explicit COLLATE ... 6 NULL); no
 evaluator decides about types again. Values follow the family table of base/types.py."""
@@ -189,7 +189,7 @@ class Subquery(Expr, frozen=True, kw_only=True):
         return hash((self.kind, self.operands, self.operator))
 
 
-class Computed(Expr, frozen=True, kw_only=True):
+class ComputedValue(Expr, frozen=True, kw_only=True):
     """The value of `call(row, env)`: how the row engine sees a subquery."""
 
     call: Any
@@ -257,9 +257,9 @@ def _frame_parts(frame: WindowFrame | None) -> tuple[Expr, ...]:
 
 def replaced(expr: Expr, leaf: Callable[[Expr], Expr | None]) -> Expr:
     """The expression with others in it: `leaf` returns what replaces a node, None to descend."""
-    found = leaf(expr)
-    if found is not None:
-        return found
+    replacement = leaf(expr)
+    if replacement is not None:
+        return replacement
     if isinstance(expr, Cast):
         return evolve(expr, argument=replaced(expr.argument, leaf))
     calls = chain(expr)
@@ -307,6 +307,6 @@ def columns_of(expr: Expr) -> set[int]:
 def is_constant(expr: Expr) -> bool:
     """Whether it has the same value in every row of one statement (parameters included)."""
     return not any(
-        isinstance(node, Column | Outer | Aggregate | Windowed | Subquery | Assign | Computed)
+        isinstance(node, Column | Outer | Aggregate | Windowed | Subquery | Assign | ComputedValue)
         for node in walk(expr)
     )

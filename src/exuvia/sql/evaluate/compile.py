@@ -28,7 +28,7 @@ from exuvia.sql.expr import (
     Call,
     Cast,
     Column,
-    Computed,
+    ComputedValue,
     Constant,
     Expr,
     Parameter,
@@ -190,7 +190,7 @@ def _column(expr: Column) -> Compiled:
     return lambda row, env: row[position]
 
 
-def _computed(expr: Computed) -> Compiled:
+def _computed(expr: ComputedValue) -> Compiled:
     run: Compiled = expr.call
     return run
 
@@ -339,7 +339,7 @@ def _apply(function: Function, arguments: list[Compiled]) -> Compiled:
 
 _MAKERS: dict[type, Callable[[Any], Compiled]] = {
     Column: _column,
-    Computed: _computed,
+    ComputedValue: _computed,
     Constant: _constant,
     Parameter: _parameter,
     VariableRef: _variable,

@@ -9,8 +9,8 @@ ORDER BY     names and places of the list, then columns  order clause
 
 ONLY_FULL_GROUP_BY: the columns that a grouped SELECT may name outside aggregates (1055, 1140).
 
-A column is determined if it is grouped by, equal to a constant or a determined column in the WHERE,
-or if a whole primary key (or a unique key that cannot be NULL) of its table is determined. Columns
+A column is determined if it is grouped by, or equal to a constant or a determined column in the
+WHERE. So are all columns of a table if a primary key, or a unique key without NULL, is. Columns
 of common table expressions are not checked, as in TiDB: any value of the group is theirs.
 """
 
@@ -142,7 +142,7 @@ def _tell_scan(block: Block) -> None:
     if not all(isinstance(item.expr, Column) for item in block.items):
         return
     column = block.frame.fields[key.position].column
-    position = next((n for n, each in enumerate(scan.table.info.cols) if each is column), None)
+    position = next((n for n, info in enumerate(scan.table.info.cols) if info is column), None)
     virtual = scan.table.virtual
     if position is None or (virtual is not None and position in virtual.positions):
         return
@@ -226,7 +226,7 @@ def _is_from(tree: exp.Select) -> bool:
 
 
 def _title(tree: exp.Expression, texts: Sequence[str], place: int) -> str:
-    """What MySQL calls a column without alias: its own name, or the text as written."""
+    """The name of a column without alias: its own name, or the text as written."""
     if isinstance(tree, exp.Column):
         return tree.name
     if isinstance(tree, exp.Introducer):

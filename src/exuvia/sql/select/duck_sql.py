@@ -8,7 +8,7 @@ A block becomes two levels, so that DISTINCT and ORDER BY see finished columns:
 
 In a grouped block a column that is not aggregated is the one value of its group: any_value(column).
 In a row of ROLLUP that sums over a key the key is NULL, also where an expression names it; GROUPING
-tells it apart. DuckDB groups by ROLLUP itself, so a key is written alike wherever it stands.
+distinguishes it. DuckDB groups by ROLLUP itself, so all copies of a key must have the same text.
 
 The columns of every query are named o0, o1, ... DISTINCT, UNION and IN go by the collation's key.
 
@@ -81,8 +81,8 @@ class DuckSql:
         ] = {}  # recursive common table -> name of what counts its rounds
 
     def statement(self, query: QueryTree) -> str:
-        """The SQL of the whole query. A scan that it names twice is read into memory: the key of a
-        text, a row of IN and others have a nested query in them more than once."""
+        """The SQL of the whole query. A scan that it names twice is read into memory. The key of a
+        text, for example, contains its operand twice."""
         sql = self.query(query)
         times = Counter(_REFERENCE.findall(sql))
         for scan in self._build.scans:
@@ -170,7 +170,7 @@ class DuckSql:
         if isinstance(item, CommonRef):
             return f"{self._common_rows(item.table)} AS {item.name}"
         if isinstance(item, Cross):
-            return " CROSS JOIN ".join(self._item(each, frame) for each in item.items)
+            return " CROSS JOIN ".join(self._item(part, frame) for part in item.items)
         left, right = self._item(item.left, frame), self._item(item.right, frame)
         rows = self._rows_of(frame)
         condition = " AND ".join(rows.condition(part) for part in item.conditions)
@@ -223,7 +223,7 @@ class DuckSql:
             f"SELECT {self._converted(converted)} FROM ({self.query(part)}) u"
             for part, converted in zip(query.parts, query.converted, strict=True)
         ]
-        # of a run of UNIONs the last DISTINCT one makes all the rows before it distinct
+        # the last DISTINCT of a run of UNIONs makes all the rows before it distinct
         run, distinct = [queries[0]], 0
         for step, sql in zip(query.steps, queries[1:], strict=True):
             if step.word == "UNION":
@@ -376,7 +376,7 @@ def _finish(sql: str, block: Block, keys: Sequence[tuple[str, str]]) -> str:
     """DISTINCT, ORDER BY and LIMIT around the finished rows."""
     columns, limit = block.columns, _limit_clause(block.limit)
     order = " ORDER BY " + ", ".join(term for _, term in keys) if keys else ""
-    if block.distinct and any(added for added, _ in keys):  # of equal rows the first one counts
+    if block.distinct and any(added for added, _ in keys):  # the first of equal rows counts
         parts = ", ".join(duck.key_of(f"o{n}", column.type) for n, column in enumerate(columns))
         first = f"row_number() OVER (PARTITION BY {parts}{order})"
         sql = f"SELECT * FROM ({sql}) q QUALIFY {first} = 1"
@@ -451,7 +451,7 @@ def _matched(word: str, left: str, right: str, columns: Sequence[OutputColumn], 
     if every:
         keys = ", ".join(duck.key_of(f"o{n}", column.type) for n, column in enumerate(columns))
         number = f"row_number() OVER (PARTITION BY {keys}) AS nth"
-        left, right = (f"SELECT {names}, {number} FROM ({each}) q" for each in (left, right))
+        left, right = (f"SELECT {names}, {number} FROM ({side}) q" for side in (left, right))
         terms.append("a.nth = b.nth")
     else:
         left = _distinct(left, columns)

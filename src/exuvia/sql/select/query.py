@@ -65,7 +65,7 @@ def _set_operation(
 ) -> QueryTree:
     """left UNION [ALL] right, EXCEPT, INTERSECT."""
     trees, steps = _flattened(tree)
-    parts = [bind_query(each, build, parent, commons) for each in trees]
+    parts = [bind_query(part, build, parent, commons) for part in trees]
     if len({len(part.columns) for part in parts}) != 1:
         raise ErrWrongNumberOfColumnsInSelect()
     columns, converted = _merged(parts, build)
@@ -118,7 +118,7 @@ def _merged(
 
 def _result_type(kind: FieldType, kinds: Sequence[FieldType]) -> FieldType:
     if types.family_of(kind) in (Family.STRING, Family.BYTES) and kind.Flen >= 0:
-        width = max(types.width_of(each) for each in kinds)
+        width = max(map(types.width_of, kinds))
         return evolve(kind, Flen=width)
     return kind
 

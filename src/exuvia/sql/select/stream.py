@@ -2,8 +2,8 @@
 
 DuckDB takes ten milliseconds to set up a query, whatever its size. So a query runs here first, up
 to MOST_STEPS rows read or combined, and is left to DuckDB if that is not enough. It is left to
-DuckDB at once if a table that it has to read whole is larger, or if only DuckDB can compute it
-(windows, ROLLUP, recursive common table expressions, some aggregates).
+DuckDB at once if a table that it has to read whole is larger. Only DuckDB computes windows, ROLLUP,
+recursive common table expressions and some aggregates.
 
 Both engines run the same tree with the same typed expressions, so they give the same rows.
 tests/sql/test_two_engines.py compares them.
@@ -54,7 +54,7 @@ from exuvia.sql.expr import (
     Assign,
     Call,
     Column,
-    Computed,
+    ComputedValue,
     Constant,
     Expr,
     Outer,
@@ -181,19 +181,19 @@ class _Stream:
             return lambda row: self._ordered(list(inner(row)), query, query.order, query.limit)
         assert isinstance(query, OneColumn)
         inner, place = self.query(query.inner, base), query.place
-        return lambda row: ([each[place]] for each in inner(row))
+        return lambda row: ([values[place]] for values in inner(row))
 
     def _once(self, query: QueryTree, base: int) -> Rows:
         """As `query`; one that does not depend on the row around it is computed once."""
         rows, is_correlated = self._correlated(query, base)
         if is_correlated:
             return rows
-        known: list[list[Row]] = []
+        cached: list[list[Row]] = []
 
         def remembered(row: Row) -> Iterable[Row]:
-            if not known:
-                known.append(list(rows(row)))
-            return known[0]
+            if not cached:
+                cached.append(list(rows(row)))
+            return cached[0]
 
         return remembered
 
@@ -213,7 +213,7 @@ class _Stream:
 
         def run(row: Row) -> Iterable[Row]:
             lists = [
-                [[call(each, self._context) for call in calls] for each in rows(row)]
+                [[call(values, self._context) for call in calls] for values in rows(row)]
                 for rows, calls in parts
             ]
             result = lists[0]
@@ -347,19 +347,19 @@ class _Stream:
             raise _LeftToDuckDB  # two grouping expressions are equal
 
         def run(rows: Iterable[Row]) -> Iterator[Row]:
-            found: dict[tuple[Value, ...], tuple[list[Value], list[Row]]] = {}
+            groups: dict[tuple[Value, ...], tuple[list[Value], list[Row]]] = {}
             empty: list[Value] = []
             for row in rows:
                 values = [call(row, env) for call in calls]
                 key = tuple([kind(value) for kind, value in zip(kinds, values, strict=True)])
-                entry = found.get(key)
+                entry = groups.get(key)
                 if entry is None:
-                    found[key] = [values[n] for n in computed], [row]
+                    groups[key] = [values[n] for n in computed], [row]
                 else:
                     entry[1].append(row)
-            if not found and not group:
+            if not groups and not group:
                 yield [*([None] * width), *(fold(empty, env) for fold in folds)]
-            for values, members in found.values():
+            for values, members in groups.values():
                 yield [*members[0], *values, *(fold(members, env) for fold in folds)]
 
         return run
@@ -418,14 +418,14 @@ class _Stream:
                     raise ErrSubqueryNo1Row()
                 return first[0][0] if first else None
 
-            return Computed(type=expr.type, coercibility=expr.coercibility, call=scalar)
+            return ComputedValue(type=expr.type, coercibility=expr.coercibility, call=scalar)
         if expr.kind == "exists":
 
             def exists(row: Row, env: Env) -> Value:
                 return int(next(iter(rows(row)), None) is not None)
 
-            return Computed(type=expr.type, call=exists)
-        return Computed(type=expr.type, call=self._quantified(expr, rows, place, width))
+            return ComputedValue(type=expr.type, call=exists)
+        return ComputedValue(type=expr.type, call=self._quantified(expr, rows, place, width))
 
     def _quantified(
         self, expr: Subquery, rows: Rows, place: Callable[[Expr], Expr], width: int
@@ -503,7 +503,7 @@ class _Stream:
         conditions = []
         for part in _conjuncts(expr):
             needs = frozenset(position for position in columns_of(part) if position >= base)
-            is_whole = any(isinstance(node, Computed) for node in walk(part))
+            is_whole = any(isinstance(node, ComputedValue) for node in walk(part))
             conditions.append(_Condition(part, needs, is_whole, predicate(part)))
         return conditions
 
@@ -541,8 +541,8 @@ class _Stream:
         env = self._context
         if len(tests) == 1:
             (only,) = tests
-            return lambda row: (each for each in loop(row) if only(each, env))
-        return lambda row: (each for each in loop(row) if all(test(each, env) for test in tests))
+            return lambda outer: (row for row in loop(outer) if only(row, env))
+        return lambda outer: (row for row in loop(outer) if all(test(row, env) for test in tests))
 
     def _flat(
         self, items: Sequence[_Item], conditions: list[_Condition], block: Block, base: int
@@ -570,10 +570,14 @@ class _Stream:
 
     def _on(self, join: Join, block: Block, base: int) -> list[_Condition]:
         place = self._placing(block.frame, {}, base + len(block.frame.fields))
-        found = [each for part in join.conditions for each in self._conditions(place(part), base)]
-        if any(condition.is_whole for condition in found):
+        conditions = [
+            condition
+            for part in join.conditions
+            for condition in self._conditions(place(part), base)
+        ]
+        if any(condition.is_whole for condition in conditions):
             raise _LeftToDuckDB
-        return found
+        return conditions
 
     def _bounded(
         self, pairs: Iterator[tuple[bytes, Row]], longs: Sequence[int]
@@ -618,8 +622,8 @@ class _Stream:
                 if term is not None and term.position < scan.handle_position:
                     terms.append(term)
         if terms:
-            known: Terms = scan.terms
-            more = Terms((*known.usable, *terms), known.conjuncts + len(terms) + 1, known.others)
+            static: Terms = scan.terms
+            more = Terms((*static.usable, *terms), static.conjuncts + len(terms) + 1, static.others)
             shares = Shares(self._context.txn, scan.table)
             path = choose(scan.table, more, scan.hints, WantedOrder(), shares)
             if path.short or has_equality(path):
@@ -691,25 +695,25 @@ class _Stream:
         env = self._context
         mine, theirs = compile_expression(own), compile_expression(other)
         key_of, key_of_other = _key(own.type, collate), _key(other.type, collate)
-        known: list[tuple[Iterable[Row], dict[Value, list[Row]]]] = []
+        cached: list[tuple[Iterable[Row], dict[Value, list[Row]]]] = []
 
         def loop(row: Row) -> Iterator[Row]:
             values = rows(row)
-            if not known or known[0][0] is not values:
+            if not cached or cached[0][0] is not values:
                 table: dict[Value, list[Row]] = {}
-                for each in values:
+                for match in values:
                     self._step()
                     new = row.copy()
-                    new[start:end] = each
+                    new[start:end] = match
                     value = mine(new, env)
                     if value is not None:
-                        table.setdefault(key_of(value), []).append(each)
-                known[:] = [(values, table)]
+                        table.setdefault(key_of(value), []).append(match)
+                cached[:] = [(values, table)]
             value = theirs(row, env)
-            for each in () if value is None else known[0][1].get(key_of_other(value), ()):
+            for match in () if value is None else cached[0][1].get(key_of_other(value), ()):
                 self._step()
                 new = row.copy()
-                new[start:end] = each
+                new[start:end] = match
                 yield new
 
         return loop
@@ -726,21 +730,25 @@ class _Stream:
         middle = item.places.start + _width(join.left, block.frame)
         left = _Item(join.left, range(item.places.start, middle))
         right = _Item(join.right, range(middle, item.places.stop))
-        kept, other = (left, right) if join.side == "LEFT" else (right, left)
-        known = read | frozenset(kept.places)
-        early = [each for each in conditions if each.needs <= known and not each.is_whole]
-        rows = self._loops([kept], early, block, base, read)
-        matches = self._loops([other], self._on(join, block, base), block, base, known)
+        preserved, other = (left, right) if join.side == "LEFT" else (right, left)
+        places = read | frozenset(preserved.places)
+        early = [
+            condition
+            for condition in conditions
+            if condition.needs <= places and not condition.is_whole
+        ]
+        rows = self._loops([preserved], early, block, base, read)
+        matches = self._loops([other], self._on(join, block, base), block, base, places)
 
         def loop(row: Row) -> Iterator[Row]:
-            for each in rows(row):
+            for left in rows(row):
                 is_matched = False
-                for match in matches(each):
+                for match in matches(left):
                     is_matched = True
                     yield match
                 if not is_matched:
                     self._step()
-                    yield each
+                    yield left
 
         return loop
 
@@ -751,13 +759,13 @@ class _Stream:
         if isinstance(leaf, DerivedRef):
             columns = _columns(leaf, block.frame)
             inner = self._once(leaf.query, base)
-            known: list[tuple[Iterable[Row], list[Row]]] = []
+            cached: list[tuple[Iterable[Row], list[Row]]] = []
 
             def derived(row: Row) -> Iterable[Row]:
                 values = inner(row[:base])
-                if not known or known[0][0] is not values:
-                    known[:] = [(values, [[each[n] for n in columns] for each in values])]
-                return known[0][1]
+                if not cached or cached[0][0] is not values:
+                    cached[:] = [(values, [[row[n] for n in columns] for row in values])]
+                return cached[0][1]
 
             return derived
         if isinstance(leaf, CommonRef):
@@ -775,23 +783,23 @@ class _Stream:
         return self._read_once(lambda: self._read(leaf, path, block))
 
     def _read_once(self, read: Callable[[], Iterable[Row]]) -> Rows:
-        known: list[list[Row]] = []
+        cached: list[list[Row]] = []
 
         def rows(row: Row) -> Iterable[Row]:
-            if not known:
+            if not cached:
                 values = []
-                for each in read():
+                for own in read():
                     self._step()
-                    values.append(each)
-                known.append(values)
-            return known[0]
+                    values.append(own)
+                cached.append(values)
+            return cached[0]
 
         return rows
 
     def _by_key(
         self, leaf: TableRef, path: Path, current: "_Current", places: range, block: Block
     ) -> Extend:
-        """By a path whose constants are taken from the row read so far."""
+        """By a path whose constants are values of the row that is being built."""
         start, end = places.start, places.stop
 
         def loop(row: Row) -> Iterator[Row]:
@@ -816,8 +824,8 @@ class _Stream:
             path.used = stored
         get = [_getter(place, scan.handle_position) for place in places]
         plain = [place if 0 <= place < scan.handle_position else None for place in places]
-        found = path.open(self._context)
-        pairs = self._bounded(found.rows, long_columns(scan.table, stored))
+        opened = path.open(self._context)
+        pairs = self._bounded(opened.rows, long_columns(scan.table, stored))
         if None not in plain and plain == list(range(len(scan.table.info.cols))):
             for _, row in pairs:
                 yield row
@@ -853,8 +861,8 @@ def _conjuncts(expr: Expr) -> Iterator[Expr]:
 def _term(
     expr: Expr, own: range, places: Sequence[int], current: _Current, number: int
 ) -> Term | None:
-    """A plain column of the table, and the values that it is equal to or IN, of the row read so far
-    and in types that are bounds of the column's keys; None for other conditions."""
+    """The condition as a term of a key: a plain column that is equal to a value, or IN a list. None
+    if the values are no bounds of the column's keys, or are not read yet."""
     if not isinstance(expr, Call) or expr.function not in ("=", "in"):
         return None
     first, *rest = expr.arguments
@@ -965,8 +973,8 @@ def _nested(loops: Sequence[Extend]) -> Extend:
     first, rest = loops[0], _nested(loops[1:])
 
     def loop(row: Row) -> Iterator[Row]:
-        for each in first(row):
-            yield from rest(each)
+        for outer in first(row):
+            yield from rest(outer)
 
     return loop
 
