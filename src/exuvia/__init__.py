@@ -6,7 +6,7 @@ it is asked for, since programs of a node import this package too.
 
 from typing import Any
 
-__version__ = "0.5.0.dev0"
+__version__ = "0.5.0"
 
 
 def __getattr__(name: str) -> Any:
