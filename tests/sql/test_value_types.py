@@ -185,6 +185,20 @@ def test_a_dump_of_a_timestamp_is_read_back(
     assert _stored(world, session, "z") == _stored(world, session, "t")
 
 
+@pytest.mark.parametrize("ends", ["", " FIELDS TERMINATED BY ',' ENCLOSED BY '\"'"])
+def test_a_dump_of_bits_is_read_back(
+    world: World, session: Session, ends: str, tmp_path: Path
+) -> None:
+    """A BIT is written as its bytes, which need not be characters of the file's character set."""
+    session.services = replace(session.services, secure_file_priv=str(tmp_path))
+    run(session, "CREATE TABLE t (id INT PRIMARY KEY, b BIT(9), c BIT(64))")
+    run(session, "INSERT INTO t VALUES (1, 255, 18446744073709551615), (2, 1, 0), (3, NULL, 97)")
+    run(session, f"SELECT * FROM t INTO OUTFILE '{tmp_path}/dump'{ends}")
+    run(session, "CREATE TABLE z LIKE t")
+    run(session, f"LOAD DATA INFILE '{tmp_path}/dump' INTO TABLE z{ends}")
+    assert _stored(world, session, "z") == _stored(world, session, "t")
+
+
 # -- TIMESTAMP and zones ---------------------------------------------------------------------------
 
 

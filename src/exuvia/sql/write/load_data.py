@@ -23,7 +23,7 @@ from exuvia.base.mysql_errors import (
     ErrWarnTooFewRecords,
     ErrWarnTooManyRecords,
 )
-from exuvia.base.types import Family, Value
+from exuvia.base.types import Family, TypeCode, Value
 from exuvia.catalog.convert.charset_codecs import CODECS
 from exuvia.catalog.model import ColumnInfo
 from exuvia.sql import expressions, walks
@@ -175,7 +175,7 @@ def _variable(name: str, context: Context) -> Reader:
 def _column(position: int, column: ColumnInfo, target: InsertTarget, rules: Strictness) -> Reader:
     if column.is_generated:
         raise ErrBadGeneratedColumn(column.name.O, target.table.info.name.O)
-    is_binary = column.type.family == Family.BYTES
+    is_binary = column.type.family == Family.BYTES or column.type.Tp == TypeCode.BIT
     is_auto = position in target.numbered
     store = storer(column, BINARY if is_binary else _TEXT, is_auto, rules)
     default = default_cell(column)
