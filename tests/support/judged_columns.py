@@ -97,7 +97,7 @@ ELEMENTS = ("? MEMBER OF ({c})", "JSON_CONTAINS({c}, ?)", "JSON_OVERLAPS({c}, ?)
 """Of a JSON column: a multi-valued index finds them."""
 EXPRESSIONS = (
     *("{c} + ?", "? - {c}", "{c} * ?", "CONCAT({c}, ?)", "COALESCE({c}, ?)", "IFNULL(?, {c})"),
-    *("NULLIF({c}, ?)", "GREATEST({c}, ?)", "LEAST(?, {c})", "IF({c} > ?, {c}, ?)", "-?"),
+    *("NULLIF({c}, ?)", "GREATEST({c}, ?)", "LEAST(?, {c})", "IF({c} > ?, {c}, ?)", "0 - ?"),
     *("CASE WHEN {c} = ? THEN ? ELSE {c} END", "CONCAT('<', ?, '>')", "LENGTH(?) + id", "{c} / ?"),
     *("ROUND(? + id, 2)", "HEX(?)", "CAST(? AS CHAR)", "? + id", "CAST(? AS DECIMAL(20,6))"),
     *("REPEAT(?, 2)", "ABS(?)", "UPPER(CONCAT(?, {c}))", "?", "LAST_DAY(?)", "YEAR(?)"),
