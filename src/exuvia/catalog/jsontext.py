@@ -51,7 +51,7 @@ def read(text: str) -> Document:
         document = _read_long(text)
     else:
         try:
-            reader = _DECODER if _HUGE(text) is None else _BOUNDED
+            reader = _DECODER if _HUGE(text) is None else BOUNDED
             document = reader.decode(text)
         except RecursionError:
             raise TooDeep from None
@@ -89,28 +89,53 @@ def _in_range(number: str) -> float:
 
 _HUGE = re.compile(r"[eE]\+?\d{3}|\d{300}").search
 _DECODER = json.JSONDecoder(parse_constant=lambda word: _no_constant(word))
-_BOUNDED = json.JSONDecoder(
+BOUNDED = json.JSONDecoder(
     parse_constant=lambda word: _no_constant(word),
     parse_float=_in_range,
     parse_int=lambda digits: int(digits) if len(digits) < 300 else _in_range(digits),
 )
 
 
+_RUN = re.compile(
+    r"""(?:(?:-?\d{1,20}(?:\.\d{1,20})?(?:[eE][+-]?\d{1,2})?|true|false|null|"[^"\\\x00-\x1f]{0,64}")"""
+    r"[ \t\n\r]{0,8},[ \t\n\r]{0,8}){4,512}"
+)
+"""Plain values of an array with their commas, which more must follow."""
+
+
+def plain_values(run: str) -> list[Document]:
+    """The values of a match of _RUN; [] for values that are not valid, such as 01."""
+    try:
+        values: list[Document] = _DECODER.decode("[" + run.rstrip(" \t\n\r,") + "]")
+    except ValueError:
+        return []
+    return values
+
+
 def _read_long(text: str) -> Document:
-    """Read a long document, container by container; json's own reader decodes its short parts."""
+    """Read a long document, container by container; json's own reader decodes its short parts, and
+    runs of plain values in an array."""
     root: list[Document] = []
     open_: list[Document] = [root]
     keys: list[str] = [""]
     at, count, expect_value = _space(text, 0), 0, True
+    look_at = _LOOK_EVERY
     while True:
         count += 1
-        if not count % _LOOK_EVERY:
+        if count >= look_at:
             check()
             if count > MOST_VALUES:
                 raise ErrJSONValueTooBig()
+            look_at = count + _LOOK_EVERY
         sign = text[at : at + 1]
         place = open_[-1]
         if expect_value:
+            if type(place) is list and place and (run := _RUN.match(text, at)) is not None:
+                plain = plain_values(run[0])
+                place += plain
+                count += len(plain)
+                at = run.end() if plain else at
+                sign = text[at : at + 1]
             if sign in ("[", "{"):
                 if len(open_) > DEEPEST:
                     raise TooDeep
@@ -120,7 +145,7 @@ def _read_long(text: str) -> Document:
                 is_empty = text[at : at + 1] == closes
                 at += is_empty
             else:
-                value, at = _BOUNDED.raw_decode(text, at)
+                value, at = BOUNDED.raw_decode(text, at)
                 is_empty = True
             if isinstance(place, dict):
                 place[keys[-1]] = value

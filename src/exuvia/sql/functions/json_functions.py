@@ -85,8 +85,17 @@ def dump(document: Document) -> str:
         keys = sorted(document, key=_key_order)
         return "{" + ", ".join(f"{quote(key)}: {dump(document[key])}" for key in keys) + "}"
     if isinstance(document, list):
-        return "[" + ", ".join(map(dump, document)) + "]"
+        return "[" + ", ".join(interruption.in_pieces(document, _dump_items, _ITEMS)) + "]"
     return format(document, "f") if isinstance(document, Decimal) else jsontext.write(document)
+
+
+def _dump_items(items: list[Document]) -> str:
+    if all(item.__class__ is int and -_BEYOND_INT <= item < _BEYOND_INT for item in items):
+        return ", ".join(map(str, items))
+    return ", ".join(map(dump, items))
+
+
+_ITEMS, _BEYOND_INT = 1024, 1 << 63
 
 
 def quote(text: str) -> str:
