@@ -17,7 +17,7 @@ sight. What no longer fits (a table or column that is gone) is 1356; a view that
 which a rename can make, is 1462.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from sqlglot import exp
@@ -201,7 +201,8 @@ def from_clause(tree: exp.Select, frame: Frame) -> FromItem | None:
     if origin is None or _is_dual(origin.this):
         return None
     where = tree.args.get("where")
-    builder = _From(frame, None if where is None else where.this)
+    outer = _has_outer_join([origin.this, *(tree.args.get("joins") or [])])
+    builder = _From(frame, None if where is None else where.this, outer)
     source = builder.joined(builder.item(origin.this), tree.args.get("joins") or [], Mark())
     for lateral in tree.args.get("laterals") or []:
         raise ErrNotSupportedYet(lateral.key.upper())
@@ -211,6 +212,21 @@ def from_clause(tree: exp.Select, frame: Frame) -> FromItem | None:
             raise ErrNonuniqTable(name)
         seen.add((database, name.lower()))
     return source
+
+
+def _has_outer_join(items: Iterable[exp.Expression]) -> bool:
+    """Whether table references and joins, or those within, may lack the row of a table."""
+    for item in items:
+        nested: list[exp.Expression] = list(item.args.get("joins") or ())
+        if isinstance(item, exp.Join):
+            if item.args.get("side"):
+                return True
+            nested = [item.this]
+        elif isinstance(item.this, exp.Table | exp.Paren | exp.Subquery):
+            nested.append(item.this)
+        if _has_outer_join(nested):
+            return True
+    return False
 
 
 def _is_dual(tree: exp.Expression) -> bool:
@@ -233,13 +249,13 @@ def _named(name: str, side: dict[str, list[Field]]) -> Field:
 
 
 class _From:
-    """One FROM clause being built."""
+    """One FROM clause being built. `outer`: it has an outer join, so a table may lack a row."""
 
-    def __init__(self, frame: Frame, where: exp.Expression | None) -> None:
+    def __init__(self, frame: Frame, where: exp.Expression | None, outer: bool) -> None:
         self.frame = frame
         self.where = where
+        self.outer = outer
         self.names: list[tuple[str, str]] = []
-        self.single = True
         self.tables = 0
 
     def joined(self, item: FromItem, joins: list[exp.Join], start: Mark) -> FromItem:
@@ -421,7 +437,8 @@ class _From:
             database = table.database.db_name.O
             fields.append(Field(scan.handle_position, HANDLE_NAME, kind, alias, database))
         if not table.handle_positions:
-            scan.row_terms = terms_of(self.where, lambda column: _row_id(column, alias)).usable
+            terms = terms_of(self.where, lambda column: _row_id(column, alias))
+            scan.row_terms = (terms.strict if self.outer else terms).usable
             fields.append(row_id_field(ROW_ID_AT, table, alias))
         return self._scanned(scan, fields, table.database.db_name.O, alias)
 
@@ -445,7 +462,8 @@ class _From:
     def _path(self, tree: exp.Table, scan: TableScan, fields: list[Field], alias: str) -> Any:
         """The access path of a selective key; None to read the table whole.
 
-        Terms that are all false for NULL hold below outer joins too."""
+        A term that is not true of NULL holds below an outer join, too. One with an expression may
+        be true of a missing row: IFNULL(a, 1) = 1."""
         table, named = scan.table, partitions_of(tree)
         context = self.frame.build.context
         keys = [field for field in fields if not is_shifted(field.type, context.zone)]
@@ -456,12 +474,13 @@ class _From:
             name = column.name.lower()
             if column.table:
                 return positions.get(name) if column.table.lower() == alias.lower() else None
-            return positions.get(name) if self._alone() and name not in taken else None
+            return positions.get(name) if not self.names and name not in taken else None
 
         hints = index_hints(tree, table, context.binding)
-        terms = terms_of(self.where, resolve, expressions_of(table, context.binding))
-        if not self._alone():  # an outer join may fill up with NULL
-            terms = terms.strict
+        if self.outer:
+            terms = terms_of(self.where, resolve).strict
+        else:
+            terms = terms_of(self.where, resolve, expressions_of(table, context.binding))
         scan.terms = terms
         shares, members = (
             Shares(context.txn, table),
@@ -475,10 +494,6 @@ class _From:
             raise ErrPartitionClauseOnNonpartitioned()
         scan.candidate, scan.hints = path, hints
         return path if is_worth(path, context, hints) else None
-
-    def _alone(self) -> bool:
-        """Whether this is the only table of its FROM, so that plain names are its own."""
-        return not self.names and self.single
 
 
 def _row_id(column: exp.Column, alias: str) -> int | None:
