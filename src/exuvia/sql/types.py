@@ -86,6 +86,7 @@ def time(digits: int = 0) -> FieldType:
 
 TEMPORAL = frozenset((Family.DATE, Family.DATETIME, Family.TIME))
 WHOLE = frozenset((Family.INT, Family.UINT))
+NUMERIC = WHOLE | {Family.DECIMAL, Family.FLOAT}
 TEXTUAL = frozenset((Family.STRING, Family.BYTES))
 
 

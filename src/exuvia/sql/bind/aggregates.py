@@ -26,7 +26,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import Family, FieldType, TypeCode
 from exuvia.sql import types
 from exuvia.sql.bind import cast as casts
-from exuvia.sql.bind.scope import Binder, Scope, local, stored
+from exuvia.sql.bind.scope import Binder, Scope, local, place_of, stored
 from exuvia.sql.expr import COERCIBLE, Aggregate, Constant, Expr, Subquery, Windowed, walk
 from exuvia.sql.parse.syntax_error import Misplaced
 
@@ -174,19 +174,22 @@ def _group_concat(tree: exp.GroupConcat, scope: Scope) -> Expr:
         raise ErrInvalidGroupFuncUse()
     inner = _inside(scope)
     body = tree.this
-    order: tuple[tuple[Expr, bool], ...] = ()
+    keys: list[exp.Expression] = []
     if isinstance(body, exp.Order):
-        order = tuple((inner.bind(k.this), bool(k.args.get("desc"))) for k in body.expressions)
-        body = body.this
+        keys, body = body.expressions, body.this
     distinct = isinstance(body, exp.Distinct)
     parts = body.expressions if distinct else [body]
     if len(parts) == 1 and isinstance(parts[0], exp.Concat):
         parts = parts[0].expressions
     if parts and isinstance(parts[-1], exp.Order):
         last = parts[-1]
-        order = tuple((inner.bind(k.this), bool(k.args.get("desc"))) for k in last.expressions)
-        parts = [*parts[:-1], last.this]
+        keys, parts = last.expressions, [*parts[:-1], last.this]
     bound = [inner.bind(part) for part in parts]
+    places = [place_of(key.this, len(bound), "order clause") for key in keys]
+    order = tuple(
+        (inner.bind(key.this) if place is None else bound[place], bool(key.args.get("desc")))
+        for key, place in zip(keys, places, strict=True)
+    )
     has_bytes = any(types.is_bytes(part.type) for part in bound)
     texts = [casts.to_bytes(part) if has_bytes else casts.to_text(part) for part in bound]
     separator = tree.args.get("separator")

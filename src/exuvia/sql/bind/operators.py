@@ -124,11 +124,20 @@ def _as_bits(expr: Expr) -> Expr:
 
 
 def _whole_year(expr: Expr) -> Expr:
-    """A constant number beside a year: 1 to 99 are years of this century or the last."""
-    if not isinstance(expr, Constant | Parameter) or expr.family not in types.WHOLE:
+    """The year that a YEAR column would store for a constant number or text.
+
+    1 to 69 are 2001 to 2069, 70 to 99 are 1970 to 1999, `'0'` to `'000'` are 2000."""
+    if not isinstance(expr, Constant | Parameter) or expr.type.Tp == TypeCode.NULL:
         return expr
-    kind = types.integer(20, expr.type.unsigned)
-    return fold(Call(type=kind, function="whole_year", arguments=(expr,)))
+    if expr.family in types.WHOLE:
+        kind, arguments = types.integer(20, expr.type.unsigned), (expr,)
+    elif expr.family in types.NUMERIC:
+        kind, arguments = types.DOUBLE, (to_double(expr),)
+    elif expr.family is Family.STRING:
+        kind, arguments = types.DOUBLE, (to_double(expr), expr)
+    else:
+        return expr
+    return fold(Call(type=kind, function="whole_year", arguments=arguments))
 
 
 def _temporal(
@@ -597,8 +606,8 @@ def moved(moment: Expr, interval: exp.Interval, sign: int, scope: Scope) -> Expr
     elif moment.family in types.TEMPORAL:
         moment, kind = to_datetime(moment), types.datetime(digits)
     else:
-        number = not types.is_text_like(moment.type)
-        parts, extra = (to_text(moment), size), (unit, sign, number)
+        is_number = moment.family in types.NUMERIC and not types.is_text_like(moment.type)
+        parts, extra = (moment if is_number else to_text(moment), size), (unit, sign)
         text = types.text(29, "utf8mb4", scope.collation)
         call = Call(type=text, function="date_add_text", arguments=parts, extra=extra)
         return fold(evolve(call, coercibility=COERCIBLE))

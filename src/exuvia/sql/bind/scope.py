@@ -31,6 +31,7 @@ from exuvia.base.interruption import check
 from exuvia.base.mysql_errors import ErrBadField, ErrNonUniq, ErrNotSupportedYet
 from exuvia.base.types import FieldType, Flag, TypeCode, Value
 from exuvia.catalog.convert import values
+from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo, TableInfo
 from exuvia.catalog.table import Table
 from exuvia.catalog.temporal import shift_zone
@@ -126,6 +127,17 @@ def labelled(written: str, own: str, binding: Binding) -> str:
     if not own or own == written or binding.variable("exuvia_compatibility") != "mysql":
         return written
     return own
+
+
+def place_of(key: exp.Expression, columns: int, clause: str) -> int | None:
+    """The column, from 0, whose number a key of ORDER BY or GROUP BY is; None for other keys.
+
+    Raises 1054 if there is no such column."""
+    if not isinstance(key, exp.Literal) or key.is_string or not key.name.isdigit():
+        return None
+    if not 1 <= whole(key.name) <= columns:
+        raise ErrBadField(key.name, clause)
+    return whole(key.name) - 1
 
 
 class Scope:

@@ -36,12 +36,13 @@ from exuvia.catalog.decimals import parsed, unscaled
 from exuvia.sql.env import Env
 from exuvia.sql.expr import Call, Cast, Column, Constant, Expr, Outer, Parameter, VariableRef, chain
 from exuvia.sql.functions import json_functions, moment
-from exuvia.sql.types import datetime, family_of, fraction_digits, is_text_like, time
+from exuvia.sql.types import NUMERIC, datetime, family_of, fraction_digits, is_text_like, time
 
 Caster = Callable[[Value, Env], Value]
 
 
 DIGITS = Context(prec=120, rounding=ROUND_HALF_UP)
+LEAST_CLOCK = 101_000_000  # the least number that is a date with a time of day, 000101000000
 
 
 def round_to(value: Decimal, scale: int) -> Decimal:
@@ -156,7 +157,7 @@ def to_moment(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster
         return lambda value, env: value << 37
     if family is Family.TIME:
         return lambda value, env: _today_at(temporal.round_time(value, digits), env)
-    read = _moment_reader(source, "datetime")
+    read = moment_reader(source, "datetime")
 
     def convert(value: Value, env: Env) -> int | None:
         found = read(value, env)
@@ -176,7 +177,17 @@ def _today_at(micros: int, env: Env) -> int | None:
     return moment.of_microseconds(today * moment.DAY_US + micros)
 
 
-def _moment_reader(source: FieldType, what: str) -> Callable[[Value, Env], int | None]:
+def _split_number(number: Value) -> tuple[int, int]:
+    """A number's whole part, and its fraction in millionths."""
+    if isinstance(number, int):
+        return number, 0
+    exact = DIGITS.create_decimal(repr(number) if isinstance(number, float) else number)
+    base = int(exact)
+    return base, int(((exact - base) * 1_000_000).to_integral_value(ROUND_HALF_UP))
+
+
+def moment_reader(source: FieldType, what: str) -> Callable[[Value, Env], int | None]:
+    """Returns the reader of texts or numbers as packed DATETIMEs; NULL and 1292 if invalid."""
     if is_text_like(source) or family_of(source) is Family.JSON:
         text = text_of(source)
         return lambda value, env: moment_from_text(text(value).strip('"'), env, what)
@@ -184,13 +195,8 @@ def _moment_reader(source: FieldType, what: str) -> Callable[[Value, Env], int |
 
     def read(value: Value, env: Env) -> int | None:
         number = plain(value)
-        if isinstance(number, int):
-            base, micro = number, 0
-        else:
-            exact = DIGITS.create_decimal(repr(number) if isinstance(number, float) else number)
-            base = int(exact)
-            micro = int(((exact - base) * 1_000_000).to_integral_value(ROUND_HALF_UP))
-            micro *= len(str(base)) > 8  # what follows a date alone is nothing
+        base, micro = _split_number(number)
+        micro *= base >= LEAST_CLOCK  # what follows a date alone is nothing
         found = moment.moment_of_number(base, micro)
         if found is None and env.takes_any_day:
             found = moment.moment_of_number(base, micro, any_day=True)
@@ -201,13 +207,11 @@ def _moment_reader(source: FieldType, what: str) -> Callable[[Value, Env], int |
     return read
 
 
-def moment_from_text(
-    text: str, env: Env, what: str = "datetime", is_number: bool = False
-) -> int | None:
+def moment_from_text(text: str, env: Env, what: str = "datetime") -> int | None:
     """A text as packed DATETIME; NULL and 1292 where it is none."""
-    found = moment.read_moment(text, env.zone, is_number)
+    found = moment.read_moment(text, env.zone)
     if found is None and env.takes_any_day:
-        found = moment.read_moment(text, env.zone, is_number, any_day=True)
+        found = moment.read_moment(text, env.zone, any_day=True)
     if found is None or not text.strip():
         env.incorrect(what, text)
         return None
@@ -225,7 +229,7 @@ def to_date(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster |
         return lambda value, env: value >> 37
     if family is Family.TIME:
         return lambda value, env: _day(_today_at(value, env))
-    read = _moment_reader(source, "datetime")
+    read = moment_reader(source, "datetime")
     return lambda value, env: _day(read(value, env))
 
 
@@ -246,14 +250,17 @@ def to_time(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster |
     if family is Family.DATETIME:
         return lambda value, env: temporal.round_time(temporal.time_of(value), digits)
     text = _unquoted if family is Family.JSON else text_of(source)
-    whole = family in (Family.INT, Family.UINT) and not is_text_like(source)
+    is_number = family in NUMERIC and not is_text_like(source)
 
     def convert(value: Value, env: Env) -> int | None:
         shown = text(value)
-        found = moment.time_of_number(value) if whole else moment.read_time(shown)
-        if found is None or found[1]:
+        if is_number:
+            time = moment.time_of_number(*_split_number(value))
+        else:
+            time = moment.read_time(shown)
+        if time is None or time[1]:
             env.warn(ErrTruncatedWrongValue, "time", shown)
-        return None if found is None else temporal.round_time(found[0], digits)
+        return None if time is None else temporal.round_time(time[0], digits)
 
     return convert
 

@@ -42,12 +42,14 @@ from exuvia.sql.env import Compiled, Env, Maker, Row
 from exuvia.sql.evaluate import match as evaluate_match
 from exuvia.sql.evaluate.cast import (
     DIGITS,
+    LEAST_CLOCK,
     LEAST_INT,
     MOST_INT,
     MOST_UINT,
     moment_from_text,
     moment_of,
     moment_or_time,
+    moment_reader,
     operation,
     text_of,
 )
@@ -55,7 +57,7 @@ from exuvia.sql.expr import Call, Expr
 from exuvia.sql.functions import json_functions
 from exuvia.sql.functions import moment as moments
 from exuvia.sql.functions.text import find_text
-from exuvia.sql.types import DIVISION_DIGITS, TEMPORAL, family_of, fraction_digits
+from exuvia.sql.types import DIVISION_DIGITS, NUMERIC, TEMPORAL, family_of, fraction_digits
 
 _MOST_WHOLE = 81  # digits before the point: nine words of nine
 
@@ -546,27 +548,35 @@ def _date_of(packed: int | None) -> int | None:
 
 
 def _move_text(call: Call, arguments: list[Compiled]) -> Compiled:
-    """Arguments: a moment as text, size. `extra`: unit, sign, whether the text is a number's."""
-    unit, sign, is_number = call.extra
+    """Arguments: a moment as a text or number, size. `extra`: unit, sign."""
+    unit, sign = call.extra
     moment, size = arguments
     of_days = unit not in moments.CLOCK_UNITS
+    read: Callable[[Value, Env], int | None] = moment_from_text
+    is_day: Callable[[Value], bool] = _is_day
+    if call.arguments[0].family in NUMERIC:
+        read, is_day = moment_reader(call.arguments[0].type, "datetime"), _is_day_number
 
     def run(row: Row, env: Env) -> str | None:
-        text, amount = moment(row, env), size(row, env)
-        if text is None or amount is None:
+        start, amount = moment(row, env), size(row, env)
+        if start is None or amount is None:
             return None
-        packed = moment_from_text(text, env, is_number=is_number)
+        packed = read(start, env)
         if packed is None:
             return None
         found = moments.add(packed, amount, unit, sign)
         if found is None:
             env.raise_or_note(_OVERFLOW)
             return None
-        if of_days and _is_day(text):
+        if of_days and is_day(start):
             return temporal.format_date(found >> 37)
         return temporal.format_datetime(found, 6 if found & 0xFFFFF else 0)
 
     return run
+
+
+def _is_day_number(number: Value) -> bool:
+    return int(number) < LEAST_CLOCK
 
 
 def _is_day(text: str) -> bool:
@@ -742,15 +752,22 @@ def _weights(call: Call, arguments: list[Compiled]) -> Compiled:
     return run
 
 
-def _whole_year(call: Call, arguments: list[Compiled]) -> Compiled:
-    """1..69 is 2001..2069, 70..99 is 1970..1999; any other number is itself."""
-    inner = arguments[0]
+_FEW_ZEROS = re.compile(r"\s*0{1,3}\s*")
 
-    def run(row: Row, env: Env) -> int | None:
-        year = inner(row, env)
-        if year is None or not 0 < year < 100:
-            return None if year is None else int(year)
-        return int(year) + (2000 if year < 70 else 1900)
+
+def _whole_year(call: Call, arguments: list[Compiled]) -> Compiled:
+    """1..69 is 2001..2069, 70..99 is 1970..1999, one to three zeros of a text are 2000; any other
+    number is itself. Arguments: the number, and the text that it was."""
+    inner, *texts = arguments
+
+    def run(row: Row, env: Env) -> float | None:
+        number = inner(row, env)
+        if number is None or number >= 100:
+            return number
+        year = number if isinstance(number, int) else math.floor(number + 0.5)
+        if year == 0 and texts and _FEW_ZEROS.fullmatch(texts[0](row, env)):
+            return 2000
+        return year + (2000 if year < 70 else 1900) if 0 < year < 100 else number
 
     return run
 

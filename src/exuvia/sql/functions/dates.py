@@ -575,7 +575,7 @@ FUNCTIONS = {
     "dayofmonth": _DAY,
     "dayofweek": Function(1, 1, "D", _SMALL, _day_of_week),
     "dayofyear": Function(1, 1, "D", _SMALL, _day_of_year),
-    "from_days": Function(1, 1, "i", always(types.DATE), moment.date_of_day),
+    "from_days": Function(1, 1, "i", always(types.DATE), moment.date_from_days),
     "hour": Function(1, 1, "m", _SMALL, lambda t: abs(t) // 3_600_000_000),
     "last_day": Function(1, 1, "D", always(types.DATE), _last_day),
     "localtime": _NOW,
@@ -648,12 +648,14 @@ def _unix_exactly(env: Env, packed: int) -> Decimal:
 
 
 def _unix_stored(packed: int) -> int:
-    """As `_unix_timestamp`, for a stored TIMESTAMP."""
-    return max(0, moment.microseconds(packed) // 1_000_000 - EPOCH_DAY * 86400)
+    """As `_unix_timestamp`, for a stored TIMESTAMP. 0 outside 1970 .. 3001-01-18, as in MySQL."""
+    seconds = moment.microseconds(packed) // 1_000_000 - EPOCH_DAY * 86400
+    return seconds if 0 <= seconds < _TOO_LATE else 0
 
 
 def _unix_stored_exactly(packed: int) -> Decimal:
-    return _unix_stored(packed) + Decimal(packed & 0xFFFFF).scaleb(-6)
+    seconds = _unix_stored(packed)
+    return seconds + Decimal(packed & 0xFFFFF if seconds else 0).scaleb(-6)
 
 
 def _from_unix_formatted(env: Env, seconds: Value, form: str | None = None) -> Any:

@@ -37,6 +37,11 @@ def day_number(packed: int) -> int:
     return days + year // 4 - (year // 100 + 1) * 3 // 4
 
 
+def date_from_days(number: int) -> int:
+    """FROM_DAYS: a packed date; 0000-00-00 outside 0001-01-01 .. 9999-12-31, as in MySQL."""
+    return date_of_day(number) or 0
+
+
 def date_of_day(number: int) -> int | None:
     """Packed date of a day number; None outside 0001-01-01 .. 9999-12-31."""
     if not _FIRST_DAY <= number <= _LAST_DAY:
@@ -115,11 +120,11 @@ def _days_into_week(day: int, sunday_first: bool) -> int:
 
 
 def read_moment(
-    text: str, local: tzinfo | None = None, is_number: bool = False, any_day: bool = False
+    text: str, local: tzinfo | None = None, any_day: bool = False
 ) -> tuple[int, bool] | None:
     """(packed DATETIME with microseconds rounded, whether something follows it), or None.
     `any_day`: every month has 31 days."""
-    found = split_moment(text, is_number)
+    found = split_moment(text)
     moment = None if found is None else _assemble(found.parts, found.fraction, any_day)
     if found is None or moment is None:
         return None
@@ -190,19 +195,21 @@ def read_time(text: str) -> tuple[int, bool] | None:
     return (-total if found.negative else total), cut or found.cut
 
 
-def time_of_number(number: int) -> tuple[int, bool] | None:
-    """An integer hhmmss, or a DATETIME's, as a TIME: (microseconds, False), or None."""
+def time_of_number(number: int, micro: int = 0) -> tuple[int, bool] | None:
+    """A number hhmmss, or a DATETIME's, and microseconds of its sign as a TIME:
+    (microseconds, False), or None."""
     size = abs(number)
     if size > _MOST_TIME_NUMBER:
         moment = moment_of_number(number) if number >= _LEAST_MOMENT else None
         if moment is None or not is_valid(moment >> 37, zero_allowed=False):
             return None
-        return time_of(moment), False
+        return time_of(moment) + micro, False
     hour, minute, second = size // 10000, size // 100 % 100, size % 100
     if minute > 59 or second > 59:
         return None
     total = ((hour * 60 + minute) * 60 + second) * 1_000_000
-    return (-total if number < 0 else total), False
+    total = (-total if number < 0 else total) + micro
+    return max(-temporal.MOST_TIME, min(total, temporal.MOST_TIME)), False
 
 
 _MOST_TIME_NUMBER, _LEAST_MOMENT = 8_385_959, 10_000_000_000

@@ -115,11 +115,13 @@ def _absolute(value: Value) -> Value:
 
 
 def _interval(*values: float | None) -> int:
-    """INTERVAL(n, a, b, ..): how many of the ascending numbers are not above n; -1 for NULL."""
+    """INTERVAL(n, a, b, ..): how many of the ascending numbers are before the first one above n;
+    -1 for NULL. A NULL among them is counted and is above no number."""
     number, *marks = values
     if number is None:
         return -1
-    return sum(1 for mark in marks if mark is not None and mark <= number)
+    above = (place for place, mark in enumerate(marks) if mark is not None and mark > number)
+    return next(above, len(marks))
 
 
 _QUARTER = (7.85398125648498535156e-1, 3.77489470793079817668e-8, 2.69515142907905952645e-15)

@@ -4,7 +4,8 @@ They work on text and, where S, on bytes alike. What makes long texts of short o
 max_allowed_packet before it is called (functions/table.py)."""
 
 from collections.abc import Callable, Sequence
-from typing import AnyStr
+from decimal import Decimal
+from typing import Any, AnyStr
 
 from exuvia.base.interruption import PIECE, check, in_pieces
 from exuvia.base.long_text import (
@@ -17,9 +18,11 @@ from exuvia.base.long_text import (
     replaced,
     reversed_text,
 )
+from exuvia.base.mysql_errors import ErrUnknownLocale
 from exuvia.base.types import Family, FieldType, Value
 from exuvia.catalog.collation import collation
 from exuvia.sql import types
+from exuvia.sql.env import Env
 from exuvia.sql.expr import Constant, Expr
 from exuvia.sql.functions.table import Function, TypeRule, always
 
@@ -236,12 +239,78 @@ def _space(count: int) -> str:
     return repeated(" ", max(0, count))
 
 
-def _format(value: Value, places: int) -> str:
+_LOCALES = (  # thousands, point, names, as in MySQL
+    (
+        ",",
+        ".",
+        "ar_AE ar_BH ar_DZ ar_EG ar_IN ar_IQ ar_JO ar_KW ar_LB ar_LY ar_MA ar_OM ar_QA ar_SD",
+    ),
+    (
+        ",",
+        ".",
+        "ar_SY ar_TN ar_YE en_AU en_CA en_GB en_IN en_NZ en_PH en_US en_ZA en_ZW es_DO es_GT",
+    ),
+    (
+        ",",
+        ".",
+        "es_HN es_MX es_NI es_PA es_PE es_PR es_SV es_US gu_IN he_IL hi_IN ja_JP ko_KR ms_MY",
+    ),
+    (",", ".", "ta_IN te_IN th_TH ur_PK zh_CN zh_HK zh_TW"),
+    (
+        ".",
+        ",",
+        "be_BY da_DK de_BE de_DE de_LU es_AR es_BO es_CL es_CO es_EC es_ES es_PY es_UY es_VE",
+    ),
+    (
+        ".",
+        ",",
+        "fo_FO hu_HU id_ID is_IS lt_LT mn_MN nb_NO no_NO ro_RO ru_UA sq_AL tr_TR uk_UA vi_VN",
+    ),
+    (
+        "",
+        ",",
+        "bg_BG ca_ES de_AT el_GR eu_ES fr_BE fr_CA fr_CH fr_FR fr_LU gl_ES hr_HR it_IT nl_BE",
+    ),
+    ("", ",", "nl_NL pl_PL pt_BR pt_PT sl_SI"),
+    (" ", ",", "cs_CZ es_CR et_EE fi_FI lv_LV mk_MK ru_RU sk_SK sv_FI sv_SE"),
+    ("", ".", "ar_SA sr_RS"),
+    ("'", ",", "it_CH rm_CH"),
+    ("'", ".", "de_CH"),
+)
+_SIGNS = {
+    name: (thousands, point)
+    for thousands, point, names in _LOCALES
+    for name in names.lower().split()
+}
+_IN_PAIRS = frozenset(("en_in", "ta_in", "te_in"))  # 12,34,567
+
+
+def _with_pairs(digits: str) -> str:
+    """A whole number as `12,34,567`."""
+    head, tail = digits[:-3], digits[-3:]
+    sign = "-" if head.startswith("-") else ""
+    head = head.removeprefix("-")
+    pairs = [head[max(0, end - 2) : end] for end in range(len(head), 0, -2)]
+    return sign + ",".join([*reversed(pairs), tail])
+
+
+def _format(env: Env, value: Value, places: Any, locale: Any = "en_US") -> str | None:
+    """FORMAT: an unknown locale, also NULL, is en_US and warning 1649."""
     from exuvia.sql.functions.numeric import FUNCTIONS as NUMERIC
 
+    if value is None or places is None:
+        return None
+    name = "" if locale is None else locale.lower()
+    if name not in _SIGNS:
+        env.warn(ErrUnknownLocale, "NULL" if locale is None else locale)
+    thousands, point = _SIGNS.get(name, (",", "."))
     places = max(0, min(places, 30))
-    exact = NUMERIC["round"].run(value, places)
-    return f"{exact:,.{places}f}"
+    rounded = NUMERIC["round"].run(value, places)
+    exact = Decimal(repr(rounded) if isinstance(rounded, float) else rounded)
+    whole, _, fraction = f"{exact:.{places}f}".partition(".")
+    whole = _with_pairs(whole) if name in _IN_PAIRS else f"{Decimal(whole):,}"
+    whole = whole.replace(",", thousands)
+    return f"{whole}{point}{fraction}" if fraction else whole
 
 
 def _length(value: str | bytes) -> int:
@@ -258,7 +327,7 @@ FUNCTIONS = {
     "concat": Function(1, -1, "S", all_together, _concat),
     "concat_ws": Function(2, -1, "S", all_together, _concat_ws, nulls=True),
     "elt": Function(2, -1, "iS", lambda a: all_together(a[1:]), _elt, nulls=True),
-    "format": Function(2, 3, "nis", always(types.text(64)), lambda v, p, z="": _format(v, p)),
+    "format": Function(2, 3, "nis", always(types.text(64)), _format, nulls=True, env=True),
     "insert": Function(4, 4, "SiiS", all_together, _insert),
     "lcase": Function(1, 1, "S", like_first, _lower),
     "left": Function(2, 2, "Si", like_first, _left),
@@ -266,7 +335,7 @@ FUNCTIONS = {
     "lower": Function(1, 1, "S", like_first, _lower),
     "lpad": Function(3, 3, "SiS", _sized(1), lambda t, n, f: _pad(t, n, f, True)),
     "ltrim": Function(1, 1, "S", like_first, _spaces_left),
-    "mid": Function(3, 3, "Sii", like_first, _substring),
+    "mid": Function(2, 3, "Sii", like_first, _substring),
     "octet_length": Function(1, 1, "S", _COUNT, _length),
     "ord": Function(1, 1, "S", _COUNT, _ord),
     "repeat": Function(2, 2, "Si", _repeated, _repeat),

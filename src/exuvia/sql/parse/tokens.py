@@ -34,6 +34,7 @@ Tokens that sqlglot would misread are changed before it reads them:
     a = @v := 1 AND b     a = (@v := 1) AND b; sqlglot has := on one level below all others
     SELECT HIGH_PRIORITY  SELECT; SQL_CALC_FOUND_ROWS stays, behind DISTINCT
     BINARY -1             BINARY (-1); a call of BINARY is its cast (bind/bind.py)
+    1e5-1                 1e5 - 1; sqlglot has it as one number
     a JOIN b              a INNER JOIN b, so that a comma is the only join without a word
     t a AS OF TIMESTAMP x    t AS_OF x a, with a word that nobody can write
 
@@ -672,7 +673,7 @@ def tokenize(text: str) -> list[Token]:
     long text has more tokens than the statement has memory for."""
     try:
         if len(text) <= LONG_TEXT:
-            tokens = list(DIALECT.tokenize(text))
+            tokens = _tokens_of(text)
         else:
             lengthen()
             tokens = list(islice(tokenize_in_pieces(text), MOST_WORDS + 1))
@@ -688,6 +689,40 @@ def tokenize(text: str) -> list[Token]:
     if text.count("(") > NESTING_LIMIT:
         _check_nesting(text, tokens)
     return tokens
+
+
+_SUM = re.compile(r"[0-9][eE][0-9]+[-+]")
+_SUM_TOKEN = re.compile(r"([0-9.]+[eE][0-9]+)([-+])(.+)", re.DOTALL)
+
+
+def _tokens_of(text: str) -> list[Token]:
+    """sqlglot's tokens. It takes `1e5-1` for one number."""
+    tokens: list[Token] = list(DIALECT.tokenize(text))
+    if _SUM.search(text) is None:
+        return tokens
+    return [part for token in tokens for part in _terms(token)]
+
+
+def _terms(token: Token) -> Iterator[Token]:
+    """The token, or the number, the sign and the tokens after it."""
+    match = None
+    if token.token_type in (TokenType.NUMBER, TokenType.VAR):
+        match = _SUM_TOKEN.fullmatch(token.text)
+    if match is None:
+        yield token
+        return
+    number, sign, rest = match.groups()
+    before = token.col - token.end  # a number is on one line
+
+    def placed(kind: TokenType, term: str, start: int, end: int) -> Token:
+        return Token(kind, term, token.line, before + end, start, end)
+
+    at = token.start + len(number)
+    yield placed(TokenType.NUMBER, number, token.start, at - 1)
+    yield placed(TokenType.DASH if sign == "-" else TokenType.PLUS, sign, at, at)
+    for term in _tokens_of(rest):
+        start = at + 1 + term.start
+        yield placed(term.token_type, term.text, start, at + 1 + term.end)
 
 
 def _unmarked(tokens: list[Token]) -> list[Token]:
@@ -740,7 +775,7 @@ def tokenize_in_pieces(text: str) -> Iterator[Token]:
             kind = TokenType.IDENTIFIER if text[start] == "`" else TokenType.STRING
             yield Token(kind, _unescaped(text, start, end), last, column, start, end - 1)
         elif not is_lexeme or not _is_comment(text, start):
-            tokens = DIALECT.tokenize(_squeezed(text, start, end))
+            tokens = _tokens_of(_squeezed(text, start, end))
             claim(len(tokens) * TOKEN_BYTES)
             for token in tokens:
                 if token.line == 1:

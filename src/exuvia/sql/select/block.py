@@ -20,7 +20,6 @@ from sqlglot import exp
 
 from exuvia.base.mysql_errors import (
     ErrAggregateInOrderNotSelect,
-    ErrBadField,
     ErrBadTable,
     ErrFieldInGroupingNotGroupBy,
     ErrFieldInOrderNotSelect,
@@ -31,10 +30,9 @@ from exuvia.base.mysql_errors import (
     ErrNotSupportedYet,
 )
 from exuvia.base.types import Flag, TypeCode
-from exuvia.catalog.decimals import whole
 from exuvia.sql.access.single_table import ROW_ID
 from exuvia.sql.bind.bind import bind, bind_condition
-from exuvia.sql.bind.scope import Scope, labelled, stored
+from exuvia.sql.bind.scope import Scope, labelled, place_of, stored
 from exuvia.sql.bind.windows import named_windows
 from exuvia.sql.expr import (
     Aggregate,
@@ -261,7 +259,7 @@ def _group(tree: exp.Select, items: list[SelectItem], frame: Frame) -> list[Expr
     scope.aliases = {item.name.lower(): item.expr for item in reversed(items)}
     found = []
     for key in group.expressions:
-        place = _place(key, items, "group statement")
+        place = place_of(key, len(items), "group statement")
         expr = bind(key, scope) if place is None else items[place].expr
         if any(isinstance(node, Aggregate | Windowed) for node in walk(expr)):
             raise ErrInvalidGroupFuncUse()
@@ -273,19 +271,11 @@ def _order(tree: exp.Select, items: list[SelectItem], scope: Scope) -> list[tupl
     order = tree.args.get("order")
     found = []
     for key in order.expressions if order is not None else ():
-        place = _place(key.this, items, "order clause")
+        place = place_of(key.this, len(items), "order clause")
         expr = bind(key.this, scope) if place is None else items[place].expr
         if expr.type.Tp != TypeCode.NULL:
             found.append((expr, bool(key.args.get("desc"))))
     return found
-
-
-def _place(tree: exp.Expression, items: list[SelectItem], clause: str) -> int | None:
-    if not isinstance(tree, exp.Literal) or tree.is_string or not tree.name.isdigit():
-        return None
-    if not 1 <= whole(tree.name) <= len(items):
-        raise ErrBadField(tree.name, clause)
-    return whole(tree.name) - 1
 
 
 # -- ONLY_FULL_GROUP_BY ----------------------------------------------------------------------------

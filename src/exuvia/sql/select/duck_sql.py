@@ -117,7 +117,8 @@ class DuckSql:
             f"CAST({finished.value(item.expr)} AS {duck.type_of(item.expr.type)}) AS o{n}"
             for n, item in enumerate(block.items)
         ]
-        keys = []  # (item to add or "", ORDER BY term): a key that is an item is not computed twice
+        # (item to add or "", ORDER BY term): a key that is an item is not computed twice
+        keys = _rollup_keys(block, rows, finished) if block.rollup and not block.order else []
         for n, (key, descending) in enumerate(block.order):
             direction = _direction(descending)
             place = next((p for p, item in enumerate(block.items) if item.expr == key), None)
@@ -370,6 +371,17 @@ def _group_clause(group: Sequence[Expr], rollup: bool, rows: Renderer) -> str:
         return ""
     keys = ", ".join(rows.key(key) for key in group)
     return f" GROUP BY ROLLUP ({keys})" if rollup else f" GROUP BY {keys}"
+
+
+def _rollup_keys(block: Block, rows: Renderer, groups: Renderer) -> list[tuple[str, str]]:
+    """As `keys` of a block: WITH ROLLUP puts each sum after the rows that it sums."""
+    if block.distinct:
+        return []
+    keys = []
+    for n, key in enumerate(block.group):
+        keys.append((f"grouping({rows.key(key)}) AS r{n}", f"r{n}"))
+        keys.append((f"{groups.order_key(key)} AS s{n}", f"s{n} {_direction(False)}"))
+    return keys
 
 
 def _finish(sql: str, block: Block, keys: Sequence[tuple[str, str]]) -> str:
