@@ -403,3 +403,17 @@ def test_a_statement_ends_within_a_call_and_while_it_waits_for_its_turn() -> Non
         thread.join(5.0)
     assert not thread.is_alive()
     assert not ended
+
+
+def test_long_white_space_is_not_tokenized_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    longest, tokenize = 0, tokens.DIALECT.tokenize
+
+    def counted(text: str) -> list[tokens.Token]:
+        nonlocal longest
+        longest = max(longest, len(text))
+        return tokenize(text)
+
+    monkeypatch.setattr(tokens.DIALECT, "tokenize", counted)
+    read = tokens.tokenize(f" SELECT {' ' * 1_000_000} 1")
+    assert [token.text for token in read] == ["SELECT", "1"]
+    assert longest < 1 << 17

@@ -757,6 +757,7 @@ _AFTER_NOT = {
 LONG_TEXT = 1 << 12
 PIECE = 1 << 9
 LONG_LEXEME = 1 << 12
+LONG_BLANK = 1 << 15  # white space between the words of one keyword is shorter
 _CUT = re.compile(r"[,();]")
 _SPARE_TOKENS = 8
 _LONGEST_HEAD = 64
@@ -852,6 +853,10 @@ def _cut(text: str, start: int, cut: int, begin: int) -> int:
         return low
     while low < begin:
         check()
+        if low - start > LONG_BLANK and text[low - LONG_BLANK : low].isspace():
+            word_end = start + len(text[start:low].rstrip())
+            if word_end > start:
+                return word_end
         with suppress(TokenError):  # the cut may be within a sign
             tokens = DIALECT.tokenize(text[start:low])
             if len(tokens) > _SPARE_TOKENS:
