@@ -86,6 +86,24 @@ GROUPS = {
     "SELECT GROUP_CONCAT(n ORDER BY 1) FROM t": ["-3,10,10101"],
     "SELECT GROUP_CONCAT(n, '-', id ORDER BY 3 DESC SEPARATOR ' ') FROM t": ["10101-3 10-2 -3-1"],
     "SELECT GROUP_CONCAT(DISTINCT g ORDER BY 1 DESC) FROM t": ["2,1"],
+    # a quotient has more digits than it shows, in an aggregate too
+    "SELECT SUM(n/3), SUM(n/3)*100, ROUND(SUM(n/3)*100, 2) FROM q": [
+        "1.6667",
+        "166.6667",
+        "166.67",
+    ],
+    "SELECT SUM(n/3) FROM q JOIN (SELECT 1) x": ["1.6667"],
+    "SELECT AVG(n)*3, AVG(n)*100, ROUND(AVG(n), 6), MAX(n/7)*7 FROM q WHERE id > 1": [
+        *("4.0000", "133.3333", "1.333333", "2.0000"),
+    ],
+    "SELECT AVG(n) OVER ()*3, SUM(n/3) OVER ()*3 FROM q WHERE id > 1 LIMIT 1": ["4.0000", "4.0000"],
+    "SELECT SUM(n/3), AVG(n)*3 FROM q WHERE id < 4 GROUP BY n": ["1.0000", "3.0000"],
+    "SELECT 1 FROM q WHERE id > 1 HAVING AVG(n) > 1.3333 AND AVG(n) < 1.3334": ["1"],
+    "SELECT SUM(d/3)*3, AVG(d)*7, SUM(b/7)*7 FROM q": [
+        "6.650000",
+        "15.516667",
+        "9223372036854775807.0000",
+    ],
 }
 SUMS = {  # WITH ROLLUP: each sum follows its rows, NULL is the first group
     "SELECT g, COUNT(*) FROM t GROUP BY g WITH ROLLUP": [
@@ -139,7 +157,17 @@ def session(request: pytest.FixtureRequest) -> Iterator[Session]:
         session.execute(
             "CREATE TABLE x (id INT PRIMARY KEY, c VARCHAR(9) COLLATE utf8mb4_general_ci)"
         )
+        session.execute("CREATE TABLE q (id INT PRIMARY KEY, n INT, d DECIMAL(8,2), b BIGINT)")
+        session.execute(
+            "INSERT INTO q VALUES (1, 1, 1.1, 9223372036854775807), (2, 1, 2.25, 0),"
+            " (3, 1, 3.3, 0), (4, 2, NULL, NULL)"
+        )
         session.execute("INSERT INTO x VALUES (1, 'a'), (2, 'b'), (3, 'C')")
+        session.execute(
+            "CREATE TABLE w (id INT, c VARCHAR(9) COLLATE utf8mb4_general_ci, d DECIMAL(50, 2),"
+            " y YEAR, e ENUM('a'), b VARBINARY(9), j JSON, t TIMESTAMP)"
+        )
+        session.execute("INSERT INTO w VALUES (1, 'a', 1, 2024, 'a', 'a', '1', '2024-01-01')")
         years = "VALUES (0), (2000), (2024), (1999), (NULL)"
         for definition in ("plain (y YEAR)", "indexed (y YEAR, KEY (y))", "parted (y YEAR)"):
             rest = " PARTITION BY HASH (y) PARTITIONS 4" if "parted" in definition else ""
@@ -160,6 +188,21 @@ def test_one_row(session: Session, statement: str) -> None:
     expected = (SIGNS | NUMBERS | MOMENTS | GROUPS)[statement]
     for _ in range(2):  # planned, and by the plan that was kept
         assert rows_of(session, statement) == [expected]
+
+
+@pytest.mark.parametrize("column", ["c", "id", "d", "y", "e", "b", "j", "t"])
+def test_an_untyped_null_of_a_subquery_compares_with_every_type(
+    session: Session, column: str
+) -> None:
+    for condition, expected in (
+        (f"{column} IN (SELECT NULL FROM t)", "0"),
+        (f"{column} NOT IN (SELECT NULL FROM t WHERE id > 9)", "1"),
+        (f"{column} > ALL (SELECT NULL FROM t WHERE id > 9)", "1"),
+        (f"{column} = ANY (SELECT NULL FROM t)", "0"),
+        (f"NULL IN (SELECT {column} FROM w)", "0"),
+        (f"({column}, 1) NOT IN (SELECT NULL, 2 FROM t)", "1"),
+    ):
+        assert rows_of(session, f"SELECT COUNT(*) FROM w WHERE {condition}") == [[expected]]
 
 
 @pytest.mark.parametrize("statement", YEARS)

@@ -129,15 +129,14 @@ def _whole_year(expr: Expr) -> Expr:
     1 to 69 are 2001 to 2069, 70 to 99 are 1970 to 1999, `'0'` to `'000'` are 2000."""
     if not isinstance(expr, Constant | Parameter) or expr.type.Tp == TypeCode.NULL:
         return expr
+    kind, arguments = types.DOUBLE, [to_double(expr)]
     if expr.family in types.WHOLE:
-        kind, arguments = types.integer(20, expr.type.unsigned), (expr,)
-    elif expr.family in types.NUMERIC:
-        kind, arguments = types.DOUBLE, (to_double(expr),)
+        kind, arguments = types.integer(20, expr.type.unsigned), [expr]
     elif expr.family is Family.STRING:
-        kind, arguments = types.DOUBLE, (to_double(expr), expr)
-    else:
+        arguments.append(expr)
+    elif expr.family not in types.NUMERIC:
         return expr
-    return fold(Call(type=kind, function="whole_year", arguments=arguments))
+    return fold(Call(type=kind, function="whole_year", arguments=tuple(arguments)))
 
 
 def _temporal(

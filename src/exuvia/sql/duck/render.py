@@ -56,7 +56,7 @@ from exuvia.base.mysql_errors import (
     ErrNotSupportedYet,
     ErrWindowFrameIllegal,
 )
-from exuvia.base.types import Family, TypeCode, Value
+from exuvia.base.types import Family, FieldType, TypeCode, Value
 from exuvia.catalog.collation import collation
 from exuvia.catalog.convert.charset_codecs import CODECS
 from exuvia.sql import types
@@ -231,14 +231,15 @@ class Functions:
         name = None if volatile else self._known.get(body)
         if name is None:
             name = f"{self.prefix}{len(self.made)}"
-            parameters = [duck.type_of(leaf.type) for leaf in leaves] or ["DOUBLE"]
+            parameters = [duck.type_of(_rendered_type(leaf)) for leaf in leaves] or ["DOUBLE"]
             run = self._vectorised(body, len(leaves))
             self.made.append((name, run, parameters, duck.type_of(expr.type), volatile))
             self.bodies[name] = body
             if not volatile:
                 self._known[body] = name
         given = [
-            f"CAST({renderer.value(leaf)} AS {duck.type_of(leaf.type)})" for leaf in leaves
+            f"CAST({renderer.value(leaf)} AS {duck.type_of(_rendered_type(leaf))})"
+            for leaf in leaves
         ] or ["random()"]
         return self.fitting(f"{name}({', '.join(given)})", renderer.sizes(*leaves))
 
@@ -459,6 +460,9 @@ def divides(expr: Expr) -> bool:
     if isinstance(expr, Constant) and isinstance(expr.value, Decimal):
         exponent = expr.value.as_tuple().exponent
         return isinstance(exponent, int) and -exponent > max(0, expr.type.Decimal)
+    if isinstance(expr, Aggregate | Windowed):
+        is_exact = expr.family is Family.DECIMAL and expr.function in _EXACT
+        return is_exact and (expr.function == "avg" or divides(expr.arguments[0]))
     calls = chain(expr)
     if calls:
         parts = [calls[-1].arguments[0], *(call.arguments[1] for call in calls)]
@@ -466,6 +470,21 @@ def divides(expr: Expr) -> bool:
     if isinstance(expr, Call) and expr.family is Family.DECIMAL:
         return expr.function == "/" or any(divides(part) for part in expr.arguments)
     return isinstance(expr, Cast) and expr.family is Family.DECIMAL and divides(expr.argument)
+
+
+_EXACT = frozenset(("sum", "avg", "min", "max", "any_value"))
+
+
+def _exact(kind: FieldType) -> FieldType:
+    """The DECIMAL of a quotient with the digits that its type does not show."""
+    whole = kind.Flen - max(0, kind.Decimal)
+    return types.decimal(duck.MOST_DIGITS, 18 if whole <= 18 else max(9, kind.Decimal))
+
+
+def _rendered_type(expr: Expr) -> FieldType:
+    """The type of an expression's SQL: an aggregate of quotients keeps all their digits."""
+    is_exact = isinstance(expr, Aggregate | Windowed) and divides(expr)
+    return _exact(expr.type) if is_exact else expr.type
 
 
 def _connective(word: str) -> Maker:
@@ -933,8 +952,9 @@ def aggregate(node: Aggregate | Windowed, rows: Renderer, whole: Renderer, over:
 
     `rows` renders its arguments, `whole` what is computed from aggregates."""
     name, arguments = node.function, node.arguments
+    kind = _rendered_type(node)
     if name == "avg" and node.family is Family.DECIMAL:
-        return whole.value(_average(node))
+        return whole.value(evolve(_average(node), type=kind))
     if name == "count":
         return _count(node, rows) + over
     if name == "grouping":
@@ -942,11 +962,14 @@ def aggregate(node: Aggregate | Windowed, rows: Renderer, whole: Renderer, over:
     found = gathered(node, rows, over)
     if found is not None:
         return found
-    value = rows.value(arguments[0])
+    argument = arguments[0]
+    if kind is not node.type:
+        argument = Cast(type=_exact(argument.type), argument=argument)
+    value = rows.value(argument)
     distinct = "DISTINCT " if node.distinct else ""
     said = f"{name}({shown(arguments[0])})"
     if name == "sum":
-        found = f"CAST(sum({distinct}{value}){over} AS {duck.type_of(node.type)})"
+        found = f"CAST(sum({distinct}{value}){over} AS {duck.type_of(kind)})"
         return rows.functions.finite(found, said) if node.family is Family.FLOAT else found
     if name == "avg":
         return rows.functions.finite(f"avg({distinct}{value}){over}", said)

@@ -255,12 +255,12 @@ def to_time(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster |
     def convert(value: Value, env: Env) -> int | None:
         shown = text(value)
         if is_number:
-            time = moment.time_of_number(*_split_number(value))
+            reading = moment.time_of_number(*_split_number(value))
         else:
-            time = moment.read_time(shown)
-        if time is None or time[1]:
+            reading = moment.read_time(shown)
+        if reading is None or reading[1]:
             env.warn(ErrTruncatedWrongValue, "time", shown)
-        return None if time is None else temporal.round_time(time[0], digits)
+        return None if reading is None else temporal.round_time(reading[0], digits)
 
     return convert
 

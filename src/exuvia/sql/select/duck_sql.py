@@ -323,6 +323,8 @@ class DuckSql:
         (left, right), collate = comparable((operand, inner), expr.operator)
         of_query = _column_of("q", leaf)
         outside, inside = self._rows_of(frame, leaf), self._rows_of(frame, of_query)
+        if types.NULL.Tp in (left.type.Tp, right.type.Tp):  # without a type to compare in
+            return "CAST(NULL AS BIGINT)", "CAST(NULL AS BIGINT)"
         if duck.is_wide([left.type, right.type]):
             return duck.wide_key(outside.value(left)), duck.wide_key(inside.value(right))
         if expr.operator[:1] in "<>" and expr.kind in ("any", "all"):
