@@ -17,7 +17,6 @@ from decimal import Decimal
 from typing import Any
 
 from exuvia.base.types import Family, Value
-from exuvia.catalog import decimals
 from exuvia.sql import types
 from exuvia.sql.duck.render import GATHERED, joined_texts
 from exuvia.sql.env import Env
@@ -149,12 +148,13 @@ def _sum(aggregate: Aggregate, values: list[Value]) -> Value:
 
 
 def _average(aggregate: Aggregate, values: list[Value]) -> Value:
+    """A quotient with all its digits, as in an expression: the answer shows those of its type."""
     total = _sum(aggregate, values)
     if isinstance(total, float):
         return total / len(values)
     scale = max(0, aggregate.type.Decimal)
     more = scale - max(0, types.as_decimal(aggregate.arguments[0].type).Decimal)
-    return decimals.rounded(divide(total, Decimal(len(values)), more), scale)
+    return divide(total, Decimal(len(values)), more)
 
 
 def _least(aggregate: Aggregate, values: list[Value]) -> Value:
