@@ -17,8 +17,9 @@ from decimal import Decimal
 from typing import Any
 
 from exuvia.base.types import Family, Value
+from exuvia.catalog import decimals
 from exuvia.sql import types
-from exuvia.sql.duck.render import GATHERED, joined_texts
+from exuvia.sql.duck.render import GATHERED, divides, joined_texts
 from exuvia.sql.env import Env
 from exuvia.sql.evaluate.cast import shown
 from exuvia.sql.evaluate.compile import compile_expression
@@ -104,6 +105,14 @@ def _group_concat(aggregate: Aggregate) -> Fold:
         return joined_texts(aggregate, env)(texts)
 
     return run
+
+
+def in_digits(value: Value, expr: Expr) -> Value:
+    """The value of a column of a result: a quotient with the digits of its type, zero unsigned."""
+    if value is None or expr.family is not Family.DECIMAL or not divides(expr):
+        return value
+    scale = max(0, expr.type.Decimal)
+    return decimals.rounded(value, scale) or Decimal(0).scaleb(-scale)
 
 
 def in_order(rows: Sequence[Row], order: Sequence[tuple[Expr, bool]], env: Env) -> Sequence[Row]:

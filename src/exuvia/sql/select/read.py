@@ -67,7 +67,7 @@ from exuvia.sql.parse.text import item_texts
 from exuvia.sql.result import OutputColumn, PlanColumns, Result, Row
 from exuvia.sql.select import relational as engine
 from exuvia.sql.select.computed import rows_asked
-from exuvia.sql.select.folding import FOLDS, distinct
+from exuvia.sql.select.folding import FOLDS, distinct, in_digits
 from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.plan import Plan
 
@@ -261,7 +261,8 @@ class Accumulators:
             found = list({key(value): value for value in found}.values())
         if aggregate.function == "count":
             return len(found)
-        return FOLDS[aggregate.function](aggregate, found) if found else None
+        value = FOLDS[aggregate.function](aggregate, found) if found else None
+        return in_digits(value, aggregate)
 
 
 def _call(aggregate: Aggregate) -> Callable[[Row, Context], Value] | None:

@@ -26,7 +26,6 @@ Conditions are evaluated as soon as the columns that they name are read.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
-from decimal import Decimal
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -36,7 +35,6 @@ from exuvia.base.interruption import checked
 from exuvia.base.memory import size_of_rows
 from exuvia.base.mysql_errors import ErrSubqueryNo1Row
 from exuvia.base.types import Family, FieldType, TypeCode, Value
-from exuvia.catalog import decimals
 from exuvia.sql import types
 from exuvia.sql.access.choose import Shares, WantedOrder, choose
 from exuvia.sql.access.filtering import long_columns
@@ -69,7 +67,7 @@ from exuvia.sql.expressions import comparable as keys_to_sort_by
 from exuvia.sql.functions import FUNCTIONS
 from exuvia.sql.parse.literals import TypedValue
 from exuvia.sql.result import Row
-from exuvia.sql.select.folding import Fold, distinct, fold_of, row_keys
+from exuvia.sql.select.folding import Fold, distinct, fold_of, in_digits, row_keys
 from exuvia.sql.select.scan import RowsScan, TableScan
 from exuvia.sql.select.tree import (
     ROW_ID_AT,
@@ -282,7 +280,7 @@ class _Stream:
         place = self._placing(frame, places, width)
         having = None if block.having is None else predicate(place(block.having))
         items = [place(item.expr) for item in block.items]
-        calls = [_finished(item) for item in items]
+        calls = [_finished(item, own.expr) for item, own in zip(items, block.items, strict=True)]
         longs = [n for n, item in enumerate(items) if may_be_long(item)]
         order = [(place(key), descending) for key, descending in block.order]
         keys = [(key.type, compile_expression(key), descending) for key, descending in order]
@@ -329,7 +327,7 @@ class _Stream:
         env = self._context
         place = self._placing(block.frame, {}, width)
         group = [place(key) for key in block.group]
-        calls = [_finished(key) for key in group]
+        calls = [_finished(key, own) for key, own in zip(group, block.group, strict=True)]
         kinds = [equal_key(key.type) for key in group]
         folds: list[Fold] = []
         for key in block.group:
@@ -979,18 +977,13 @@ def _nested(loops: Sequence[Extend]) -> Extend:
     return loop
 
 
-def _finished(expr: Expr) -> Compiled:
-    """The value of a column of the result: a quotient is rounded to the digits of its type."""
-    call, scale = compile_expression(expr), max(0, expr.type.Decimal)
-    zero = Decimal(0).scaleb(-scale)  # without a sign
+def _finished(placed: Expr, expr: Expr) -> Compiled:
+    """The value of a column of the result: a quotient is rounded to the digits of its type.
+    `placed`: the same expression over the block's rows."""
+    call = compile_expression(placed)
     if expr.family is not Family.DECIMAL or not divides(expr):
         return call
-
-    def run(row: Any, env: Env) -> Value:
-        value = call(row, env)
-        return None if value is None else decimals.rounded(value, scale) or zero
-
-    return run
+    return lambda row, env: in_digits(call(row, env), expr)
 
 
 def _sorted(
