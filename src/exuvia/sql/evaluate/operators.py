@@ -760,7 +760,7 @@ def _whole_year(call: Call, arguments: list[Compiled]) -> Compiled:
     number is itself. Arguments: the number, and the text that it was."""
     inner, *texts = arguments
 
-    def run(row: Row, env: Env) -> float | None:
+    def run(row: Row, env: Env) -> Value:
         number = inner(row, env)
         if number is None or number >= 100:
             return number
