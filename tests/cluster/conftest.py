@@ -8,7 +8,7 @@ from support.tables import engines
 
 @pytest.fixture(params=engines())
 def store(request, tmp_path):
-    """Each law holds on every engine."""
+    """A store of each engine in turn."""
     opened = request.param(tmp_path)
     yield opened
     opened.close()
@@ -16,5 +16,5 @@ def store(request, tmp_path):
 
 @pytest.fixture
 def clock():
-    """One clock for all nodes, moved by hand."""
+    """One clock for all nodes, advanced by the tests."""
     return ManualClock()

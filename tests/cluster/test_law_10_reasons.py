@@ -1,4 +1,4 @@
-"""Law 10: who waits says for what."""
+"""Law 10: a job that waits shows the reason."""
 
 from exuvia.cluster.owner import OwnerWatch
 from exuvia.cluster.versions import SHOWN, Acknowledger
@@ -57,7 +57,7 @@ def test_a_reason_is_written_once_a_second_not_at_every_look(store, clock):
     assert sequence(store) == before + 1
 
 
-def test_a_silent_member_is_named_with_how_long_it_will_be_waited_for(store, clock):
+def test_a_silent_member_is_named_with_its_silence_and_its_lease(store, clock):
     owner, _ = blocked_job(store, clock)
     assert reasons(owner) == ["node 10.0.0.2:4000: has not answered yet"]
     clock.advance(30)
@@ -74,7 +74,7 @@ def test_an_acknowledged_job_has_no_reason(store, clock):
     assert reasons(owner) == []
 
 
-def test_who_only_serves_says_what_became_of_the_owner(store, clock):
+def test_a_front_reports_why_the_owner_does_not_work(store, clock):
     watch = OwnerWatch(store)
 
     def trouble():
@@ -98,7 +98,7 @@ def test_who_only_serves_says_what_became_of_the_owner(store, clock):
     )
 
 
-def test_a_front_has_looked_at_the_owner_with_each_of_its_beats(store, clock):
+def test_a_front_looks_at_the_owner_at_each_of_its_beats(store, clock):
     back = Node(store, "10.0.0.1:4000", clock, kind="back")
     assert back.campaigns()
     front = Node(store, "10.0.0.2:4000", clock)
@@ -107,5 +107,5 @@ def test_a_front_has_looked_at_the_owner_with_each_of_its_beats(store, clock):
         clock.advance(10)
         front.acknowledges()
     with store.read() as txn:
-        told = watch.trouble(txn, clock.monotonic())
-    assert told == "the owner, node 10.0.0.1:4000, silent 20 s of 45 s lease"
+        reason = watch.trouble(txn, clock.monotonic())
+    assert reason == "the owner, node 10.0.0.1:4000, silent 20 s of 45 s lease"

@@ -1,4 +1,4 @@
-"""Law 1's courtesy: a step waits until no open writer plans with an older revision."""
+"""The metadata lock: a step waits until no open writer has a plan of an older revision (law 1)."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from support.cluster_nodes import Node, acks, read, sequence
 
 
 class Late(ForwardingStore):
-    """Shows what was there when it was made, until it is no longer late."""
+    """Shows the snapshot of its creation until its delay is over."""
 
     def __init__(self, shared):
         super().__init__(shared)
@@ -68,7 +68,7 @@ def test_a_transaction_counts_with_the_oldest_plan_it_wrote_the_table_with(nodes
     assert [lag.member for lag in owner.waits_for(7)] == ["front"]
 
 
-def test_the_next_step_is_waited_for_anew(nodes):
+def test_each_step_needs_its_own_acknowledgement(nodes):
     owner, front = nodes
     owner.acknowledges()
     front.acknowledges()
@@ -79,7 +79,7 @@ def test_the_next_step_is_waited_for_anew(nodes):
     assert owner.waits_for(7) == []
 
 
-def test_a_silent_step_is_waited_for_though_it_has_the_version_of_the_one_before(nodes):
+def test_a_silent_step_needs_an_acknowledgement_although_the_version_is_unchanged(nodes):
     owner, front = nodes
     owner.acknowledges()
     front.acknowledges()
@@ -150,14 +150,14 @@ def test_a_front_answers_for_a_busy_table_at_its_pace(nodes, clock):
     front.acknowledges()
     assert owner.waits_for(7) == []
     clock.advance(BUSY_S)
-    for revision in (8, 9):  # nobody takes it any more
+    for revision in (8, 9):  # no transaction takes the table any more
         owner.announces(7, revision, {55: revision})
         owner.acknowledges()
         front.acknowledges()
         assert owner.waits_for(7) == []
 
 
-def test_a_table_is_busy_while_transactions_follow_one_another(nodes, clock):
+def test_a_table_is_busy_while_transactions_take_it_in_quick_succession(nodes, clock):
     locks = nodes[1].locks
     locks.hold("one", 55, 6)
     locks.hold("one", 55, 7)
@@ -176,7 +176,7 @@ def test_a_table_is_busy_while_transactions_follow_one_another(nodes, clock):
     assert locks.is_busy(99)
 
 
-def test_a_new_owner_finds_what_is_still_waited_for(nodes, store, clock):
+def test_a_new_owner_waits_for_the_announcements_of_the_former_one(nodes, store, clock):
     owner, front = nodes
     front.acknowledges()
     owner.dies()
@@ -196,7 +196,7 @@ def test_a_front_that_joins_after_the_announcement_answers_and_harms_nothing(nod
     assert owner.waits_for(7) == []
 
 
-def test_a_finished_job_leaves_nothing_behind(nodes, store):
+def test_a_finished_job_leaves_no_keys(nodes, store):
     owner, front = nodes
     owner.acknowledges()
     late = Late(store)

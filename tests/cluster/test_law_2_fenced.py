@@ -1,4 +1,4 @@
-"""Law 2: everything an owner or member writes is refused by the store once its epoch is gone."""
+"""Law 2: the store refuses all writes of an owner or member whose epoch is gone."""
 
 import pytest
 
@@ -25,12 +25,12 @@ def test_a_deposed_owner_s_write_is_refused_in_the_store(store, clock):
     assert read(store, b"step") == b"written"
 
 
-def test_a_deposed_owner_learns_it_at_its_next_look_or_at_once_when_told(store, clock):
+def test_a_deposed_owner_notices_at_its_next_look_or_at_a_refused_write(store, clock):
     old, new = Node(store, "old", clock), Node(store, "new", clock)
     assert old.campaigns()
     old.dies()
     assert new.campaigns()
-    assert old.campaign.is_owner  # it cannot know yet: the store knows
+    assert old.campaign.is_owner  # it has not looked yet; only the store has the new owner
     assert not old.campaigns()
     with pytest.raises(Deposed):
         old.commits(put("step"), old.campaign.guard)
@@ -55,7 +55,7 @@ def test_a_fenced_member_s_open_transaction_is_refused_even_after_it_has_joined_
     assert read(store, b"row") == b"written"
 
 
-def test_terms_and_epochs_are_never_given_twice(store, clock):
+def test_terms_and_epochs_are_never_reused(store, clock):
     first, second = Node(store, "first", clock), Node(store, "second", clock)
     terms, epochs = [], []
     for _ in range(3):
@@ -73,7 +73,7 @@ def test_terms_and_epochs_are_never_given_twice(store, clock):
 
 def test_two_candidates_that_seize_at_once_leave_one_owner(store, clock):
     class Interleaved(ForwardingStore):
-        """Lets the other candidate commit between this one's look and its own commit."""
+        """Commits the other candidate's transaction just before this candidate's commit."""
 
         rival = None
 
@@ -96,7 +96,7 @@ def test_two_candidates_that_seize_at_once_leave_one_owner(store, clock):
     txn.rollback()
 
 
-def test_an_owner_that_resigns_is_followed_at_once_and_its_term_is_over(store, clock):
+def test_an_owner_that_resigns_is_replaced_at_once_and_its_term_ends(store, clock):
     old, new = Node(store, "old", clock), Node(store, "new", clock)
     assert old.campaigns()
     assert not new.campaigns()
@@ -109,7 +109,7 @@ def test_an_owner_that_resigns_is_followed_at_once_and_its_term_is_over(store, c
     assert new.campaigns()
 
 
-def test_an_owner_whose_member_was_fenced_writes_nothing_though_nobody_took_its_role(store, clock):
+def test_an_owner_whose_member_was_fenced_writes_nothing_even_without_a_successor(store, clock):
     owner, waiter = Node(store, "owner", clock), Node(store, "waiter", clock)
     assert owner.campaigns()
     open_step = store.begin()
@@ -120,7 +120,7 @@ def test_an_owner_whose_member_was_fenced_writes_nothing_though_nobody_took_its_
         open_step.commit()
 
 
-def test_a_member_that_left_is_gone_and_its_guard_refuses(store, clock):
+def test_a_member_that_left_has_no_row_and_its_guard_refuses(store, clock):
     node, other = Node(store, "node", clock), Node(store, "other", clock)
     node.member.leave()
     assert live_ids(store) == ["other"]

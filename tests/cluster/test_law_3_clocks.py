@@ -1,4 +1,4 @@
-"""Law 3: clocks say how long to wait, never who may write."""
+"""Law 3: clocks decide how long to wait, never whose writes are accepted."""
 
 import pytest
 
@@ -50,7 +50,7 @@ def test_a_member_whose_process_has_ended_is_fenced_at_once(store, clock):
     assert live_ids(store) == ["owner"]
 
 
-def test_the_waiter_s_own_loop_fences_the_dead_though_no_job_waits(store, clock):
+def test_the_waiter_s_loop_fences_dead_members_even_if_no_job_waits(store, clock):
     owner, dead = Node(store, "owner", clock), Node(store, "dead", clock, kind="back")
     assert owner.campaigns()
     dead.dies()
@@ -86,7 +86,7 @@ def test_a_silent_owner_keeps_its_role_for_a_lease_and_a_dead_one_loses_it_at_on
     assert third.campaigns()
 
 
-def test_an_owner_that_beats_is_never_deposed_however_the_candidate_s_clock_runs(store, clock):
+def test_an_owner_that_beats_is_never_deposed_whatever_the_candidate_s_clock_shows(store, clock):
     fast = ManualClock()
     owner, candidate = Node(store, "owner", clock), Node(store, "candidate", fast)
     assert owner.campaigns()
@@ -97,7 +97,7 @@ def test_an_owner_that_beats_is_never_deposed_however_the_candidate_s_clock_runs
     assert owner.campaign.is_owner
 
 
-def test_a_wrong_clock_costs_the_member_a_rejoin_and_lets_nothing_wrong_be_written(store, clock):
+def test_a_wrong_clock_makes_the_member_join_again_and_causes_no_wrong_write(store, clock):
     wild = ManualClock()
     waiter, member = Node(store, "waiter", wild), Node(store, "member", clock)
     assert waiter.campaigns()

@@ -50,7 +50,7 @@ def test_a_member_stops_serving_before_anybody_may_fence_it(store, clock):
         clock.advance(1)
         waiter.beats()
     assert looks == LEASE_S
-    assert not node.member.serving(clock.monotonic())  # by its own clock: it was told nothing
+    assert not node.member.serving(clock.monotonic())  # by its own clock, without any message
 
 
 def test_a_fenced_member_serves_again_when_it_has_joined_and_loaded(store, clock):
@@ -64,7 +64,7 @@ def test_a_fenced_member_serves_again_when_it_has_joined_and_loaded(store, clock
     assert live_ids(store) == ["node", "waiter"]
 
 
-def test_a_member_that_left_does_not_serve_and_does_not_come_back(store, clock):
+def test_a_member_that_left_does_not_serve_and_does_not_join_again(store, clock):
     node = Node(store, "node", clock)
     node.beats()
     node.member.leave()
@@ -87,7 +87,7 @@ def test_a_front_renews_its_lease_in_the_transaction_of_its_answer(store, clock)
     assert sequence(store) == before + 1, "it beats when it is time, not with every look"
 
 
-def test_a_front_that_a_client_holds_back_for_an_hour_keeps_its_lease(store, clock):
+def test_a_front_whose_client_blocks_a_job_for_an_hour_keeps_its_lease(store, clock):
     owner, front = Node(store, "owner", clock), Node(store, "front", clock)
     assert owner.campaigns()
     front.locks.hold("t1", 55, 2, "open transaction of connection 12 wrote t")
@@ -105,7 +105,7 @@ def test_a_front_that_a_client_holds_back_for_an_hour_keeps_its_lease(store, clo
     assert owner.waits_for(7) == []
 
 
-def test_a_front_whose_acknowledger_is_dead_is_fenced_whatever_else_of_it_lives(store, clock):
+def test_a_front_whose_acknowledger_is_dead_is_fenced_even_if_its_other_threads_work(store, clock):
     owner, front = Node(store, "owner", clock), Node(store, "front", clock)
     assert owner.campaigns()
     owner.announces(7, 1, {55: 3})
@@ -118,7 +118,7 @@ def test_a_front_whose_acknowledger_is_dead_is_fenced_whatever_else_of_it_lives(
     assert looks == LEASE_S
     assert not front.member.serving(clock.monotonic())
     assert live_ids(store) == ["owner"]
-    front.acknowledges()  # it lives again: it finds that it was fenced, joins and looks
+    front.acknowledges()  # it works again: it notices the fencing, joins and looks
     front.acknowledges()
     front.acknowledges()
     assert live_ids(store) == ["front", "owner"]

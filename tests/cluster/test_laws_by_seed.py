@@ -1,7 +1,7 @@
-"""Laws 2 and 3 in random worlds: first faults and only safety, then no faults and it must converge.
+"""Laws 2 and 3 in random worlds: safety under faults, then convergence without faults.
 
-Nodes beat, campaign, open a step, commit it much later, acknowledge, pause, die and come back, each
-on a clock of its own that runs as it likes. One seed replays one world.
+Nodes beat, campaign, acknowledge, open a step and commit it much later, pause, die and restart.
+Each has a clock of its own with a random speed. One seed replays one world.
 """
 
 import random
@@ -20,7 +20,7 @@ TURNS = 200
 
 
 class World:
-    """Four nodes; `history` holds the terms of the steps that the store accepted, in order."""
+    """Four nodes. `history`: the terms of the steps that the store accepted, in order."""
 
     def __init__(self, seed):
         self.chance = random.Random(seed)
@@ -47,7 +47,7 @@ class World:
         node.campaigns()
 
     def opens(self, node):
-        """A step begins: its guard is taken now, its commit may come at any time."""
+        """A step begins: its guard is read now, its commit may follow at any time."""
         if node.campaign.is_owner and node not in self.steps:
             txn = self.store.begin()
             node.campaign.guard(txn)
@@ -81,7 +81,7 @@ class World:
         node.clock.advance(self.chance.choice((1, LEASE_S / 2, LEASE_S, 3 * LEASE_S)))
 
     def is_replaced(self, node):
-        """Its process ends, whatever it had open; another one starts."""
+        """Its process ends with its open transactions; another one starts."""
         self.steps.pop(node, None)
         node.dies()
         self.born += 1
@@ -105,7 +105,7 @@ def test_only_the_owner_s_steps_are_accepted_and_then_one_owner_serves(part):
 
 
 def converges(world, seed):
-    """No faults any more: all beat, one owns, all acknowledge, the dead are gone."""
+    """Without faults: all nodes beat, one owns, all acknowledge, dead members are removed."""
     for _ in range(12):
         for node in world.nodes:
             node.clock.advance(LEASE_S / 5)

@@ -1,4 +1,4 @@
-"""Real processes on one store: ten start at once; one that is killed is known dead at once."""
+"""Real processes on one store: ten start together; a killed one is replaced at once."""
 
 import os
 import subprocess
@@ -21,13 +21,13 @@ SCRIPT = ROOT / "tests" / "support" / "cluster_nodes.py"
 
 @pytest.fixture
 def url(tmp_path):
-    """An LMDB store that nobody has opened."""
+    """The URL of an LMDB store that does not exist yet."""
     return f"lmdb://{tmp_path}/store"
 
 
 @pytest.fixture
 def start(url):
-    """Start a process; all are ended with the test."""
+    """Starts a process; all end with the test."""
     started = []
 
     def run(name):
@@ -70,7 +70,7 @@ def test_ten_processes_fill_a_store_once_and_one_of_them_owns(url, start):
     store.close()
 
 
-def test_an_owner_process_that_is_killed_is_followed_at_once(url, start):
+def test_an_owner_process_that_is_killed_is_replaced_at_once(url, start):
     owner = start("owner")
     go(owner)
     assert (line(owner), line(owner)) == ("filled", "owner")
@@ -83,6 +83,6 @@ def test_an_owner_process_that_is_killed_is_followed_at_once(url, start):
     began = time.monotonic()
     campaign.step(clock.monotonic())
     assert campaign.is_owner
-    assert time.monotonic() - began < 10  # of a lease of 45 s
+    assert time.monotonic() - began < 10  # the lease is 45 s
     assert live_ids(store) == ["next"]
     store.close()

@@ -47,14 +47,14 @@ def test_every_seed_keeps_the_laws(seeds):
 
 def test_steps_of_one_job_share_commits(monkeypatch):
     followed = Counter()
-    relied = versions.assent.stands
+    rely_on = versions.assent.rely_on
 
-    def counted(txn, given):
-        stands = relied(txn, given)
-        followed[stands] += 1
-        return stands
+    def counted(txn, assent):
+        is_valid = rely_on(txn, assent)
+        followed[is_valid] += 1
+        return is_valid
 
-    monkeypatch.setattr(versions.assent, "stands", counted)
+    monkeypatch.setattr(versions.assent, "rely_on", counted)
     for seed in range(20):
         play(LoneFront(seed), seed)
     assert followed[True] > 20

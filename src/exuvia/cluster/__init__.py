@@ -1,1 +1,1 @@
-"""The cluster: members and their epochs, owners and their terms, versions and who has them."""
+"""The cluster: members, owners of roles, schema versions and their acknowledgements, row locks."""

@@ -1,17 +1,19 @@
-"""Assent: the acknowledgement a cluster's only front gives in advance, with the job it submits.
+"""Assent: the acknowledgement that a cluster's only front gives in advance, with the job.
 
-    the front, in the transaction    no open transaction of it wrote the table, and none that was
-    that inserts the job             begun explicitly is open: `give`. From then on, who takes the
-                                     table's metadata lock, or begins one, withdraws first
-    the owner, in a step's           the assent stands: no other front, same epoch, nothing
-    transaction                      withdrawn; the commit requires all three: `stands`
+    the front, in the transaction    gives the assent (`give`) if none of its open transactions
+    that inserts the job             wrote the table and none was begun explicitly. It withdraws the
+                                     assent before a transaction takes the table's metadata lock or
+                                     is begun explicitly
+    the owner, in a step's           checks that the front is still the only one, has the same epoch
+    transaction                      and has not withdrawn; the commit requires all three: `rely_on`
 
-While it stands, whoever would acknowledge has: steps may follow one another in one transaction,
-each a decision, a state, a version of its own. What takes the metadata lock either withdraws in
-time, and is waited for as ever, or comes after the steps. A writer that planned before them is
-refused by the store's fence as any that is two revisions late (law 1): nothing rests on an assent.
+A valid assent replaces the acknowledgement of a version. Several steps can then run in one
+transaction; each still has its own decision, state and version. A transaction that takes the
+metadata lock in time withdraws the assent, and the job waits for it as usual. A later one plans
+after the steps. A writer that planned before the steps is refused by the store's fence, as is any
+writer with a plan two revisions old (law 1). Correctness therefore does not depend on assents.
 
-The front leaves unanswered what it has assented to, until it withdraws or another front joins.
+The front does not acknowledge a version for which its assent is valid.
 
     m/assent/{front}    how often that front has withdrawn; absent: never
 """
@@ -29,8 +31,9 @@ from exuvia.kv.transaction import UNBOUNDED, Transaction
 
 
 class Assent(msgspec.Struct, frozen=True, array_like=True):
-    """Which front gave it, in which epoch, having withdrawn so often; `serial`: see
-    MetadataLocks.reserve."""
+    """The front, its epoch, its number of withdrawals at that moment, and the reservation.
+
+    `serial`: from MetadataLocks.reserve."""
 
     member: str
     epoch: int
@@ -39,9 +42,10 @@ class Assent(msgspec.Struct, frozen=True, array_like=True):
 
 
 def give(txn: Transaction, member: Member, reserve: Callable[[], int]) -> Assent | None:
-    """The assent of that member, if it is the only front. `reserve`: see MetadataLocks; 0: None.
+    """Returns the assent of `member`, or None if it is not the only front or cannot reserve.
 
-    The commit is refused if the front withdraws meanwhile."""
+    `reserve`: MetadataLocks.reserve of the table. The commit is refused if the front withdraws
+    before it."""
     if not _is_alone(txn, member.id):
         return None
     key = _key(member.id)
@@ -52,18 +56,18 @@ def give(txn: Transaction, member: Member, reserve: Callable[[], int]) -> Assent
     return Assent(member.id, epoch, withdrawn, serial) if serial else None
 
 
-def stands(txn: Transaction, assent: Assent) -> bool:
-    """Whether it holds in this snapshot; if so, the commit requires that it still does."""
-    if not relied_on(txn, assent):
+def rely_on(txn: Transaction, assent: Assent) -> bool:
+    """Whether the assent is valid in this snapshot. If so, the commit requires that it still is."""
+    if not is_valid(txn, assent):
         return False
-    # whoever joins takes an epoch
+    # a front that joins takes an epoch
     for key in (keys.LAST_EPOCH, keys.meta("fence", assent.member), _key(assent.member)):
         txn.require(key)
     return True
 
 
-def relied_on(txn: Transaction, assent: Assent) -> bool:
-    """The same, of this snapshot only."""
+def is_valid(txn: Transaction, assent: Assent) -> bool:
+    """Whether the assent is valid in this snapshot; the commit requires nothing."""
     return (
         keys.read_number(txn.get(_key(assent.member))) == assent.withdrawn
         and keys.read_number(txn.get(keys.meta("fence", assent.member))) == assent.epoch
@@ -72,7 +76,7 @@ def relied_on(txn: Transaction, assent: Assent) -> bool:
 
 
 def withdraw(store: Store, member: Member) -> None:
-    """End every assent of that front: no later commit relies on one. Raises Deposed."""
+    """End all assents of this front; later commits cannot rely on them. Raises Deposed."""
     store.transact(partial(_count, member=member), UNBOUNDED)
 
 
@@ -80,7 +84,7 @@ def _count(txn: Transaction, member: Member) -> None:
     member.guard(txn)
     key = _key(member.id)
     txn.put(key, keys.number(keys.read_number(txn.get(key)) + 1))
-    txn.notify("version")  # this front has to answer itself now
+    txn.notify("version")  # without the assent this front has to acknowledge
 
 
 def _key(member_id: str) -> bytes:

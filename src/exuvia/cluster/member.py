@@ -1,33 +1,33 @@
-"""Membership: a process that joined, its heartbeat, its epoch, how others end it (laws 2, 3, 8).
+"""Membership: a process that joined, its heartbeat, its epoch and its fencing (laws 2, 3, 8).
 
-    m/member/{id}   MemberInfo            who it is
+    m/member/{id}   MemberInfo            id, kind, host, address, ..
     m/beat/{id}     a counter             grows while it lives; others watch it on their own clocks
     m/fence/{id}    its epoch             every commit of the member requires it: `guard`
     presence "member-{id}"                held as long as its process lives (store.hold)
 
-    who beats    a back: the loop of its member, `step`
-                 a front: its acknowledger, in the transaction in which it has looked at what is
-                 announced and answered. Whoever would be waited for without end has no lease: one
-                 that does not answer is silent, whatever else of it lives.
+    heartbeat of    a back: the loop of its member, `step`
+                    a front: its acknowledger, in the transaction that answers all announcements.
+                    A front that does not answer therefore loses its lease, even if its other
+                    threads work. Otherwise a job could wait for it for ever.
 
-    joined --beat--> joined --silent for a lease, or its process ended--> fenced by whoever waits
+    joined --beat--> joined --silent for a lease, or its process ended--> fenced by the waiter
       ^                                                                     |
       `---------- a new epoch under the same id, when it wakes up ----------'
 
-Fencing deletes the epoch: whatever the member still has open is refused by the store, whenever it
-wakes (Deposed). Epochs come from one counter and are never given twice, so what was begun before a
-fencing stays refused after the member has joined again. No clock decides about safety: `lease_s`
-says only how long others wait, and when the member itself stops serving.
+Fencing deletes the epoch. The store then refuses all open transactions of the member, whenever they
+commit (Deposed). Epochs come from one counter and are never reused, so transactions begun before a
+fencing stay refused after the member has joined again. Safety does not depend on clocks: `lease_s`
+limits only how long others wait, and when the member itself stops serving.
 
-Waiting for the silent, on one's own clock (law 3), and ending them.
+A waiter measures silence on its own clock (law 3):
 
     presence free                  the process has ended: fenced at once
     beat unchanged for its lease   silent, measured from when *this* process first saw that beat:
-                                   fenced, then the waiter goes on
+                                   fenced, then the waiter continues
     else                           it lives
 
-A clock that runs wrong can only make this fence too early or too late, which costs the member a
-restart of its transactions or the waiter some time; what the member writes is refused either way.
+A wrong clock can only fence too early or too late. That costs the member a restart of its
+transactions, or the waiter some time. Writes of a fenced member are refused in both cases.
 """
 
 import os
@@ -54,15 +54,15 @@ from exuvia.kv.transaction import ONCE, UNBOUNDED, Transaction, require_here
 Kind = Literal["front", "back"]
 BEATS_PER_LEASE = 5
 LIFE_BITS = 32
-"""Beats of one epoch."""
+"""Bits of the beat counter; the bits above them are the epoch."""
 MOST_NUMBERS = (1 << 11) - 1
 
 
 class MemberInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A member's row. `started` is wall time, for display, in ns; `lease_s` its promise, in s;
-    `release` its program's; `status_port` 0 where it has none.
+    """A member's row. Units: `started` wall time in ns, for display; `lease_s` in s.
 
-    `number` is in the ids of a front's connections: no two living fronts have the same."""
+    `release`: the version of its program. `status_port`: 0 without a status page. `number`: part of
+    the connection ids of a front, unique among living fronts."""
 
     id: str
     kind: Kind
@@ -77,7 +77,7 @@ class MemberInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """How people know it."""
+        """The member's name in messages."""
         return f"node {self.address or self.id}"
 
 
@@ -86,12 +86,12 @@ _row = msgspec.json.Decoder(MemberInfo)
 
 @lru_cache(maxsize=256)
 def _decoded(raw: bytes) -> MemberInfo:
-    """One for the same bytes: whoever waits for fronts reads them all at each look."""
+    """Cached, because waiters read all fronts at each look."""
     return _row.decode(raw)
 
 
 def presence_of(member_id: str) -> str:
-    """The name its process holds in the store."""
+    """The name of the presence that the member's process holds in the store."""
     return f"member-{member_id}"
 
 
@@ -101,18 +101,20 @@ def live(txn: Transaction) -> list[MemberInfo]:
 
 
 def before_0_4(txn: Transaction) -> list[MemberInfo]:
-    """Members of releases that would put every row into a partial index, complete one job of a
-    group alone, know no jobs of UNDO and read whole layouts of tables only: 0.3.0 and before. None
-    of them can join any more once the store has this release's format."""
-    return [each for each in live(txn) if _number(each.release) < _0_4]
+    """Members of release 0.3.0 or older. They cannot join once the store has this format.
+
+    These releases put every row into a partial index and complete one job of a group alone. They do
+    not support jobs of UNDO, and read only whole table layouts."""
+    return [info for info in live(txn) if _number(info.release) < _0_4]
 
 
 def before_0_5(txn: Transaction) -> list[MemberInfo]:
-    """Members of releases that know no second index beside a global one, would give a row one entry
-    in a multi-valued index, convert values otherwise in a MODIFY COLUMN, and do not know the order
-    of gbk and gb18030: 0.4.0 and before. None of them can join any more once the store has this
-    release's format."""
-    return [each for each in live(txn) if _number(each.release) < _0_5]
+    """Members of release 0.4.0 or older. They cannot join once the store has this format.
+
+    These releases do not support a second index in addition to a global one. They write one entry
+    per row in a multi-valued index, convert values differently in MODIFY COLUMN and lack the order
+    of gbk and gb18030."""
+    return [info for info in live(txn) if _number(info.release) < _0_5]
 
 
 _0_4, _0_5 = (0, 4), (0, 5)
@@ -123,9 +125,10 @@ def _number(release: str) -> tuple[int, ...]:
 
 
 def without_change_logs(txn: Transaction) -> list[MemberInfo]:
-    """Members of releases that write none: 0.2.0 and before. None of them can join any more once
-    the store has this release's format."""
-    return [each for each in live(txn) if not each.release]
+    """Members of release 0.2.0 or older, which write no change logs.
+
+    They cannot join once the store has this format."""
+    return [info for info in live(txn) if not info.release]
 
 
 def find(txn: Transaction, member_id: str) -> MemberInfo | None:
@@ -135,7 +138,7 @@ def find(txn: Transaction, member_id: str) -> MemberInfo | None:
 
 
 def beat_key(member_id: str) -> bytes:
-    """Where its heartbeat is counted."""
+    """The key of its heartbeat counter."""
     return keys.meta("beat", member_id)
 
 
@@ -145,19 +148,19 @@ def beat_of(txn: Transaction, member_id: str) -> int:
 
 
 def fence(txn: Transaction, member_id: str) -> None:
-    """End a member: its epoch, its row, its beat. Conflict at commit if it beat meanwhile."""
+    """Remove a member's epoch, row, beat and assents. Conflict at commit if it beat meanwhile."""
     for kind in ("fence", "member", "beat", "assent"):
         if txn.get(keys.meta(kind, member_id)) is not None:
             txn.delete(keys.meta(kind, member_id))
     txn.notify("owner")
     txn.notify("ack")
-    txn.notify("version")  # it looks, and joins again if it lives
+    txn.notify("version")  # wakes the member, which joins again if it lives
 
 
 class Member:
     """This process in the cluster. `step` is called by one loop; the rest from any thread."""
 
-    channel = ""  # it beats by the clock
+    channel = ""  # it beats by the clock, without wake-ups
 
     def __init__(self, store: Store, clock: Clock, info: MemberInfo, presence: Presence) -> None:
         self._store = store
@@ -166,9 +169,9 @@ class Member:
         self._epoch = b""
         self._renewed_at = float("-inf")
         self._loaded_at = float("-inf")
-        self._left = False
+        self._has_left = False
         self.draining = False
-        """Its node stops: what is under way may end, nothing else begins."""
+        """Its node shuts down: running work may end, no new work begins."""
         self.info = info
         self._fence_key = keys.meta("fence", info.id)
         self._guarding = Equal(self._fence_key, b"")
@@ -207,16 +210,16 @@ class Member:
         self.presence = self._store.hold(presence_of(self.id))
         self._loaded_at = float("-inf")
         self._enter(self.clock.monotonic())
-        self._left = False
+        self._has_left = False
 
     @property
     def id(self) -> str:
-        """The member's name for ever."""
+        """The member's permanent id."""
         return self.info.id
 
     @property
     def fenced(self) -> bool:
-        """True once somebody ended it, until it has joined again."""
+        """True after a fencing, until the member has joined again."""
         return not self._epoch
 
     def _enter(self, now: float) -> None:
@@ -230,57 +233,57 @@ class Member:
                 txn.require(keys.READ_ONLY)
                 txn.put(keys.READ_ONLY, keys.number(0))
             txn.put(keys.meta("fence", self.id), epoch)
-            # none that it had in another life: who watches it would take it for silent since then
+            # a new beat: with one of an earlier epoch, waiters would count the silence since then
             txn.put(keys.meta("beat", self.id), keys.number((last + 1) << LIFE_BITS))
             txn.put(keys.meta("member", self.id), msgspec.json.encode(info))
             txn.notify("owner")
             if self.info.kind == "front":
-                txn.notify("version")  # the only front until now has to answer itself, at once
+                txn.notify("version")  # a front that gave an assent now has to acknowledge
             return epoch, info
 
-        # unbounded: a process that has no epoch can do nothing else
+        # unbounded: a process without an epoch cannot do anything else
         self._epoch, self.info = self._store.transact(enter, UNBOUNDED)
         self._renewed_at = now
 
     def _free_number(self, txn: Transaction, last_epoch: int) -> int:
-        """Its own again, or one that nobody has; of the free ones not what was just given up."""
-        taken = {each.number for each in live(txn) if each.id != self.id}
-        if self.info.kind != "front" or (self.info.number and self.info.number not in taken):
+        """Keeps the own number if it is free, else chooses the one released longest ago."""
+        used = {info.number for info in live(txn) if info.id != self.id}
+        if self.info.kind != "front" or (self.info.number and self.info.number not in used):
             return self.info.number
         tries = (1 + (last_epoch + n) % MOST_NUMBERS for n in range(MOST_NUMBERS))
-        return next(each for each in tries if each not in taken)
+        return next(number for number in tries if number not in used)
 
     @property
     def fence(self) -> tuple[bytes, bytes]:
-        """Which key of the store this member's epoch is, and what it holds while it stands."""
+        """The key of this member's epoch, and its value while the epoch is valid."""
         return self._fence_key, self._epoch
 
     def guarding(self) -> Equal:
-        """What a transaction that begins now requires, to commit only while this member has its
-        present epoch (law 2). Raises Deposed while the member is fenced."""
-        epoch, known = self._epoch, self._guarding
+        """The requirement that lets a transaction commit only under the present epoch (law 2).
+
+        Raises Deposed while the member is fenced."""
+        epoch, guard = self._epoch, self._guarding
         if not epoch:
             raise Deposed(f"member {self.id} was fenced")
-        if known.payload != epoch:
-            known = self._guarding = Equal(self._fence_key, epoch)
-        return known
+        if guard.payload != epoch:
+            guard = self._guarding = Equal(self._fence_key, epoch)
+        return guard
 
     def guard(self, txn: Transaction) -> None:
-        """Have the transaction require it; to be called when it begins. Raises Deposed."""
+        """Make the transaction require the epoch; call it when it begins. Raises Deposed."""
         txn.require_this(self.guarding())
 
     def confirm(self, txn: Transaction) -> None:
-        """Raises Deposed where the transaction sees that it was fenced."""
+        """Raises Deposed if the member is fenced in the transaction's snapshot."""
         if txn.get(self._fence_key) != self._epoch:
             raise Deposed(f"member {self.id} was fenced")
 
     def serving(self, now: float) -> bool:
         """Whether it renewed and loaded the schema within its lease on its own clock (law 8)."""
-        return bool(self._epoch) and not self._left and self.lease_left(now) > 0
+        return bool(self._epoch) and not self._has_left and self.lease_left(now) > 0
 
     def lease_left(self, now: float) -> float:
-        """Seconds that it may serve without renewing its lease and looking at the schema; below 0
-        once they are over. Unit: s."""
+        """Seconds until the lease or the loaded schema expires; negative afterwards. Unit: s."""
         return min(self._renewed_at, self._loaded_at) + self.info.lease_s - now
 
     def loaded(self, version: int, now: float) -> None:
@@ -289,7 +292,7 @@ class Member:
         self._loaded_at = now
 
     def due_in(self, now: float) -> float:
-        """Seconds until the next beat is due; 0 where it is."""
+        """Seconds until the next beat is due; 0 if it is due now."""
         return max(0.0, self._renewed_at + self.info.lease_s / BEATS_PER_LEASE - now)
 
     def beat(self, txn: Transaction) -> None:
@@ -303,12 +306,12 @@ class Member:
         self._renewed_at = now
 
     def deposed(self) -> None:
-        """A commit was refused: somebody fenced it. The next `step` joins again."""
+        """To be called when a commit was refused by a fencing. The next `step` joins again."""
         self._epoch = b""
 
     def step(self, now: float) -> float:
         """Beat once, or join again if fenced; seconds until the next beat."""
-        if self._left:
+        if self._has_left:
             return self.info.lease_s
         if not self._epoch:
             self._enter(now)
@@ -316,7 +319,7 @@ class Member:
         try:
             self._store.transact(self.beat, ONCE)
         except Conflict:
-            return 0.0  # a fencing is under way: the next look tells
+            return 0.0  # a fencing is running: the next step sees its outcome
         except Deposed:
             self.deposed()
             return 0.0
@@ -324,8 +327,8 @@ class Member:
         return self.info.lease_s / BEATS_PER_LEASE
 
     def leave(self) -> None:
-        """Go in good order; nobody has to wait for a lease."""
-        self._left = True
+        """Leave the cluster, so that others need not wait for the lease."""
+        self._has_left = True
 
         def leave(txn: Transaction) -> None:
             self.guard(txn)
@@ -341,39 +344,39 @@ class Member:
 
 
 def silent_for(silent_s: float, info: MemberInfo) -> str:
-    """How people are told of it."""
+    """The message for a member without a heartbeat."""
     return SILENT(silent_s, info.lease_s)
 
 
-class _Seen(NamedTuple):
+class _LastBeat(NamedTuple):
     beat: int
     since: float
 
 
 class Silence:
-    """How long each member's beat has stood still, as one process sees it. Thread-safe."""
+    """For how long each member's beat is unchanged, as seen by one process. Thread-safe."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = threading.Lock()
-        self._seen: dict[str, _Seen] = {}
+        self._last_beats: dict[str, _LastBeat] = {}
 
     def of(self, txn: Transaction, info: MemberInfo, now: float) -> float:
-        """Seconds since the beat last changed, as seen from here. Unit: s."""
+        """Seconds since this process first saw the member's present beat. Unit: s."""
         beat = beat_of(txn, info.id)
         with self._lock:
-            seen = self._seen.get(info.id)
-            if seen is None or seen.beat != beat:
-                seen = self._seen[info.id] = _Seen(beat, now)
-            return now - seen.since
+            last = self._last_beats.get(info.id)
+            if last is None or last.beat != beat:
+                last = self._last_beats[info.id] = _LastBeat(beat, now)
+            return now - last.since
 
     def is_over(self, txn: Transaction, info: MemberInfo, now: float) -> bool:
         """Whether the member is dead, or silent for its whole lease."""
         silent_s = self.of(txn, info, now)
         return silent_s >= info.lease_s or not self._store.held(presence_of(info.id))
 
-    def keep_only(self, known: list[MemberInfo]) -> None:
-        """Forget members that are gone."""
-        ids = {info.id for info in known}
+    def keep_only(self, infos: list[MemberInfo]) -> None:
+        """Forget all other members."""
+        ids = {info.id for info in infos}
         with self._lock:
-            self._seen = {each: seen for each, seen in self._seen.items() if each in ids}
+            self._last_beats = {i: beat for i, beat in self._last_beats.items() if i in ids}

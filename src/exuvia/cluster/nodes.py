@@ -1,8 +1,8 @@
-"""What the members of a cluster say of themselves, for who looks after it (ADMIN SHOW DDL NODES).
+"""The state of all members, for ADMIN SHOW DDL NODES and the status page.
 
-Fronts and backs are asked (cluster/questions.py): how fresh its lease is only a member's own clock
-can tell. Who does not answer is a row too, with the reason; the roles, and what waits for a front,
-stand in the store.
+Fronts and backs are asked (cluster/questions.py), because only a member's own clock measures the
+rest of its lease. A member that does not answer gets a row with the reason. The roles, and the jobs
+that wait for a front, come from the store.
 """
 
 from collections.abc import Callable
@@ -25,8 +25,9 @@ SERVES, DRAINS, EXPIRED = "serves", "drains", "its lease is over (8027)"
 
 
 class MemberState(msgspec.Struct, frozen=True, array_like=True):
-    """A member's answer. `version`: the schema version it has loaded; `lease_left_s`: negative
-    after its end. Unit: s."""
+    """A member's answer. `version`: the schema version it has loaded.
+
+    `lease_left_s`: negative after its end. Unit: s."""
 
     version: int
     lease_left_s: float
@@ -34,8 +35,10 @@ class MemberState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class MemberRow(NamedTuple):
-    """`state` None: it did not answer, for the reason in `doing`. `behind`: versions that it has
-    not loaded; `awaited`: jobs that wait for it, with its reasons."""
+    """A member's row. `state`: None if it did not answer; `doing` then has the reason.
+
+    `behind`: number of versions that it has not loaded. `awaited`: jobs that wait for it, with its
+    reasons."""
 
     info: MemberInfo
     roles: list[str]
@@ -49,28 +52,29 @@ MEMBER: Topic[None, MemberState] = Topic("member", None, MemberState)
 
 
 def state_of(member: Member, clock: Clock) -> MemberState:
-    """What a member says of itself."""
+    """The state of this process's member."""
     now = clock.monotonic()
     doing = DRAINS if member.draining else SERVES if member.serving(now) else EXPIRED
     return MemberState(member.version, member.lease_left(now), doing)
 
 
 def handler(member: Member, clock: Clock) -> Handler[None, MemberState]:
-    """What a front or a back answers."""
+    """Answers the question of another node for the state of `member`."""
     return Handler(MEMBER, lambda _: state_of(member, clock))
 
 
-def everybody(
+def all_members(
     store: Store, asker: Member, clock: Clock, check: Check, version: Callable[[Transaction], int]
 ) -> list[MemberRow]:
-    """Every member of the cluster; nodes by their address, fronts first. `version`: the schema's.
-    Raises what `check` raises."""
+    """All members of the cluster, by the address of their node, fronts first.
+
+    `version`: reads the schema version. Raises what `check` raises."""
     with store.read() as txn:
-        found = members.live(txn)
-    others = [each for each in found if each.id != asker.id]
+        infos = members.live(txn)
+    others = [info for info in infos if info.id != asker.id]
     answers = Asking(store, asker, clock).ask_members(MEMBER, None, others, ANSWER_S, check)
-    given = answers.given | {asker.id: state_of(asker, clock)}
-    with store.read() as txn:  # after the answers: nobody is ahead of it by being slower
+    states = answers.replies | {asker.id: state_of(asker, clock)}
+    with store.read() as txn:  # after the answers: no member can have a newer version than this
         newest = version(txn)
         owners = {role: owner_of(txn, role) for role in ROLES}
         awaited: dict[str, list[str]] = {}
@@ -78,12 +82,12 @@ def everybody(
             for lag in lagging(txn, job_id):
                 awaited.setdefault(lag.member, []).append(f"job {job_id}: {lag.reason}")
     rows = []
-    for info in sorted(found, key=lambda each: (each.address, each.kind != "front", each.started)):
-        state = given.get(info.id)
+    for info in sorted(infos, key=lambda info: (info.address, info.kind != "front", info.started)):
+        state = states.get(info.id)
         rows.append(
             MemberRow(
                 info,
-                [role for role in ROLES if (held := owners[role]) and held.member == info.id],
+                [role for role in ROLES if (owner := owners[role]) and owner.member == info.id],
                 state,
                 None if state is None else max(0, newest - state.version),
                 answers.silent.get(info.id, "") if state is None else state.doing,

@@ -1,20 +1,21 @@
-"""Ownership of a role ("ddl", "stats", "gc"): at most one member's writes are accepted (law 2).
+"""Ownership of a role ("ddl", "stats", "gc"): the store accepts one member's writes (law 2).
 
-    m/owner/{role}  Owner(member, term, since)     who has it
+    m/owner/{role}  Owner(member, term, since)     the owner
     m/term/{role}   term                           every write of the owner requires it: `guard`
-    m/passed/{role} a member                       it had the role and lets the others go first
+    m/passed/{role} a member                       the former owner, which lets others seize first
 
-    nobody, or one whose row is gone  -> seize; who let the others go first waits for its lease
+    no owner, or its row is gone      -> seize; the former owner waits for its lease first
     its process ended                 -> fence it and seize, in one transaction
-    its beat stood still for a lease  -> likewise, on the candidate's own clock (law 3)
+    no new beat for its lease         -> the same, measured on the candidate's clock (law 3)
     it lives                          -> look again later; an operator may take the role from it
                                          (`hand_over`), and one that stops gives it back
 
-Who only serves statements watches the owner of schema changes, to say what a job waits for that
-nobody steps (`OwnerWatch`).
+A front cannot own a role. It watches the owner of schema changes, to report why jobs do not proceed
+(`OwnerWatch`).
 
-A term is never used twice. An owner that wakes up late finds its term gone in the store, whatever
-its clock says. Two candidates that seize at once write the same keys: one of them gets a Conflict.
+A term is never used twice. An owner that wakes up late no longer has its term in the store,
+whatever its clock shows. Two candidates that seize at once write the same keys: one gets a
+Conflict.
 """
 
 from contextlib import suppress
@@ -35,7 +36,7 @@ POLL_S = 0.25
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
-    """Who has a role. `since` is wall time, for display. Unit: ns."""
+    """The owner of a role. `since` is wall time, for display. Unit: ns."""
 
     member: str
     term: int
@@ -47,24 +48,26 @@ _owner = msgspec.json.Decoder(Owner)
 
 @lru_cache(maxsize=16)
 def _decoded(payload: bytes) -> Owner:
-    """One for the same bytes: every candidate looks four times a second."""
+    """Cached, because every candidate looks four times a second."""
     return _owner.decode(payload)
 
 
 def owner_of(txn: Transaction, role: str) -> Owner | None:
-    """Who has the role in this snapshot; None while nobody has."""
+    """The owner of the role in this snapshot, or None."""
     payload = txn.get(keys.meta("owner", role))
     return None if payload is None else _decoded(payload)
 
 
 def candidates(txn: Transaction, but: str) -> list[MemberInfo]:
-    """Who else may take a role: every back but that member."""
-    return [each for each in members.live(txn) if each.kind == "back" and each.id != but]
+    """The members that can take a role: all backs except the member `but`."""
+    return [info for info in members.live(txn) if info.kind == "back" and info.id != but]
 
 
 def hand_over(txn: Transaction, role: str) -> Owner:
-    """Take the role from its owner, whatever that does now, so that another gets it; the former
-    owner. Raises 1105 where nobody has it, or nobody else could take it."""
+    """Take the role from its owner, so that another member gets it. Returns the former owner.
+
+    The owner's present work does not matter. Raises 1105 if the role has no owner or no other
+    candidate."""
     former = owner_of(txn, role)
     if former is None:
         raise ErrUnknown(f"no node owns {role}")
@@ -82,7 +85,7 @@ def _give_back(txn: Transaction, role: str, former: Owner) -> None:
 
 
 class Campaign:
-    """A member's standing candidature for a role."""
+    """A member's candidature for a role. It lasts until `resign` with `for_good`."""
 
     channel = "owner"
 
@@ -91,7 +94,7 @@ class Campaign:
         self._member = member
         self._silence = Silence(store)
         self._term = 0
-        self._stands = True
+        self._is_candidate = True
         self._passed_at: float | None = None
         self.role = role
 
@@ -102,44 +105,45 @@ class Campaign:
 
     @property
     def term(self) -> int:
-        """The epoch of this ownership; 0 while it has none."""
+        """The number of this ownership; 0 without one."""
         return self._term
 
     def guard(self, txn: Transaction) -> None:
-        """The transaction commits only while this ownership stands. Raises Deposed after it."""
+        """Require this ownership for the commit. Raises Deposed without an ownership."""
         if not self._term:
             raise Deposed(f"no longer owner of {self.role}")
         self._member.guard(txn)
         txn.require_equal(keys.meta("term", self.role), keys.number(self._term))
 
     def deposed(self) -> None:
-        """A write was refused: stop at once."""
+        """To be called when a write was refused: this member is no longer the owner."""
         self._term = 0
 
     def step(self, now: float) -> float:
-        """Keep or seize the role; seconds until the next look."""
+        """Keep or seize the role. Returns the seconds until the next look."""
         if self._member.fenced:
             self._term = 0
             return POLL_S
         try:
             self._term = self._store.transact(partial(self._keep_or_seize, now=now), ONCE)
         except Conflict:
-            return 0.0  # another candidate was faster, or the owner beat after all
+            return 0.0  # another candidate was faster, or the owner sent a heartbeat
         except Deposed:
-            pass  # fenced: joining again comes first
+            pass  # fenced: the member joins again first
         return POLL_S
 
     def _keep_or_seize(self, txn: Transaction, now: float) -> int:
-        """The term that is this member's then."""
+        """Returns this member's term, or 0 if it is not the owner."""
         if self._still_mine(txn):
             return self._term
-        self._term = 0  # whatever becomes of the rest
+        self._term = 0  # also if the commit fails
         return self._seize(txn) if self._is_vacant(txn, now) else 0
 
     def demand(self) -> bool:
-        """Take the role from a living owner; whether it is ours. For an upgrade only (seed 000).
+        """Take the role from a living owner. Returns whether that succeeded.
 
-        Its member lives on: the term alone refuses what it still commits for the role."""
+        For upgrades only. The owner is not fenced; its commits for the role are refused because of
+        the new term."""
         try:
             self._term = self._store.transact(self._keep_or_demand, ONCE)
         except (Conflict, Deposed):
@@ -161,7 +165,7 @@ class Campaign:
         )
 
     def _is_vacant(self, txn: Transaction, now: float) -> bool:
-        if not self._stands:
+        if not self._is_candidate:
             return False
         owner = owner_of(txn, self.role)
         if owner is None:
@@ -173,9 +177,9 @@ class Campaign:
         return holder is None or self._silence.is_over(txn, holder, now)
 
     def _is_its_turn(self, txn: Transaction, now: float) -> bool:
-        """Who let the others go first takes the role again when none of them has, in a lease."""
-        passed = txn.get(keys.meta("passed", self.role))
-        if passed != self._member.id.encode() or not candidates(txn, self._member.id):
+        """Whether a former owner may seize again: after a lease in which no other member did."""
+        passed_by = txn.get(keys.meta("passed", self.role))
+        if passed_by != self._member.id.encode() or not candidates(txn, self._member.id):
             return True
         if self._passed_at is None:
             self._passed_at = now
@@ -191,17 +195,18 @@ class Campaign:
         self._member.guard(txn)
         txn.put(term_key, keys.number(term))
         txn.put(keys.meta("owner", self.role), msgspec.json.encode(owner))
-        passed = keys.meta("passed", self.role)
-        if txn.get(passed) is not None:
-            txn.delete(passed)
+        passed_key = keys.meta("passed", self.role)
+        if txn.get(passed_key) is not None:
+            txn.delete(passed_key)
         txn.notify("owner")
         self._passed_at = None
         return term
 
     def resign(self, for_good: bool = False) -> None:
-        """Give the role back, so that another takes it at once. `for_good`: whether or not it has
-        it, it stands for it no more."""
-        self._stands = self._stands and not for_good
+        """Give the role back, so that another takes it at once.
+
+        `for_good`: this member does not seize the role again."""
+        self._is_candidate = self._is_candidate and not for_good
         if not self._term:
             return
 
@@ -211,18 +216,18 @@ class Campaign:
             if former is not None:
                 _give_back(txn, self.role, former)
 
-        with suppress(Conflict, Deposed):  # it was taken already
+        with suppress(Conflict, Deposed):  # another member already has the role
             self._store.transact(give_back)
         self._term = 0
 
 
-# -- who watches -----------------------------------------------------------------------------------
+# -- watching the owner ----------------------------------------------------------------------------
 
 
 class OwnerWatch:
-    """Why a role is not looked after, as a process sees it that does not stand for it.
+    """Reports why a role's work does not proceed, for processes that are no candidates.
 
-    It knows since when an owner is silent from the times that it looked before."""
+    It measures the owner's silence from the beats that it saw in earlier looks."""
 
     def __init__(self, store: Store, role: str = "ddl") -> None:
         self._store = store
@@ -230,7 +235,7 @@ class OwnerWatch:
         self._role = role
 
     def look(self, txn: Transaction, now: float) -> None:
-        """To be called at each beat of the process's own."""
+        """To be called at each beat of this process."""
         owner = owner_of(txn, self._role)
         holder = None if owner is None else members.find(txn, owner.member)
         if holder is not None:
@@ -238,7 +243,7 @@ class OwnerWatch:
         self._silence.keep_only([] if holder is None else [holder])
 
     def trouble(self, txn: Transaction, now: float) -> str:
-        """What is waited for, "" while the owner lives."""
+        """The reason for waiting, or "" while the owner lives."""
         owner = owner_of(txn, self._role)
         if owner is None:
             if candidates(txn, ""):

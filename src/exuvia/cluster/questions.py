@@ -1,37 +1,38 @@
-"""Questions that go through the store: one node asks, another answers, the asker waits for it.
+"""Questions between nodes through the store: the asker writes one and waits for the answer.
 
-    asker       writes the question, wakes whoever answers     under its own epoch
-    answerer    does what is asked, writes the answer, wakes   under its epoch or term, and only
-                                                               while the question stands
-    asker       reads the answer, removes question and answers, however the wait ended
+    asker       writes the question, wakes the answerers       under its own epoch
+    answerer    does the work, writes the answer, wakes the    under its epoch or term, and only
+                asker                                          if the question still exists
+    asker       reads the answer, removes question and answers, whatever ended the wait
 
                 to members (`ask_members`)            to the owner of a role (`ask_owner`)
     question    m/ask/{asker}{n}   Question           m/{name}/{n}   Posted
-    answer      m/told/{who}{asker}{n}, one each,     in the question's own record: there is one
-                for they are written side by side     answer, and the oldest question comes first
-    for what    only that process knows or can do     work that outlives whoever began it
-    who ends    is not waited for                     the next owner takes the question up
+    answer      m/told/{member}{asker}{n}, one each,  in the question's own record: there is one
+                because they are written in parallel  answer, and the oldest question comes first
+    used for    knowledge or work of that process     work that continues after its asker ended
+    a member    is not waited for                     the next owner takes the question up
+    that ends
     the wait    patience_s                            patience_s, or as long as the role has an
                                                       owner (UNOWNED_S without one)
 
-`n` is the sequence of the asker's snapshot, never given twice: a number that came again would hand
-one asker the answer to another.
+`n` is the sequence of the asker's snapshot, which is never reused. A reused number could give one
+asker the answer to another.
 
-**Every wait ends with an answer or a reason**: a member that is silent, has ended or has failed is
-named in `Answers.silent`, an owner's refusal is raised as it was, silence of an owner is
-Unavailable. `check` is called a few times a second and may raise (KILL, a statement's time is up):
-then the question is marked `stop`, whoever works on it is given STOP_S to end, and what `check`
-raised is raised.
+**Every wait ends with an answer or a reason.** Members that are silent, have ended or have failed
+are named in `Answers.silent`. An owner's refusal is raised unchanged; an owner's silence raises
+Unavailable. `check` is called a few times a second and may raise, for example after KILL or a
+timeout. Then the question is marked `stop`, its worker gets STOP_S to end, and the error of `check`
+is raised.
 
-**Nothing stays behind.** An answer is committed only while its question stands, and whoever removes
-a question removes its answers in the same commit. Questions of members that are gone are removed by
-any front (to members) or by the owner (to a role). An answerer asks its handler once per question,
-for an answer may be an act; after that only the commit is tried again. What takes long (a
-SlowHandler) has a thread of its own, and is told to stop when its question is gone.
+**No records remain.** An answer is committed only while its question exists. The commit that
+removes a question removes its answers, too. Questions of members that are gone are removed by any
+front (to members) or by the owner (to a role). An answerer calls its handler once per question,
+because an answer may have effects; after that only the commit is retried. Slow work (SlowHandler)
+runs in a thread of its own, which is stopped when the question is gone.
 
-A handler's error is an answer too: a refusal as it is, anything else as 1105 with its text.
+A handler's error is an answer, too: a refusal unchanged, all others as 1105 with their text.
 
-An older program reads and writes the same records; decision 046 says what it does not know.
+Older programs read and write the same records; decision 046 lists the differences.
 """
 
 import logging
@@ -60,9 +61,9 @@ LOOK_S = 0.2
 SLOW_S = 0.02
 STOP_S = 2.0
 UNOWNED_S = 30.0
-ASK, TOLD = "ask", "told"
+ASK, ANSWER = "ask", "told"
 ENDED = "has ended"
-_FAILURE = b"!"  # begins no JSON text: what follows is a Failure
+_FAILURE = b"!"  # no JSON text begins with it; a Failure follows
 
 Body = TypeVar("Body")
 Reply = TypeVar("Reply")
@@ -76,8 +77,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Topic(Generic[Body, Reply]):
-    """What may be asked. `body` and `reply`: their types, as JSON at rest. `role`: whose owner
-    answers; "": each member that is asked."""
+    """A kind of question. `body`, `reply`: their types, stored as JSON.
+
+    `role`: its owner answers; "": each addressed member answers."""
 
     name: str
     body: Any
@@ -85,12 +87,12 @@ class Topic(Generic[Body, Reply]):
     role: str = ""
 
     def prefix(self) -> bytes:
-        """Where questions to a role stand."""
+        """The prefix of the keys of questions to a role."""
         return keys.meta(self.name)
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """At rest: what a member asks of other members."""
+    """Stored: a member's question to other members."""
 
     member: str
     number: int
@@ -102,18 +104,18 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     def key(self) -> bytes:
         return keys.meta(ASK, self.member, self.number)
 
-    def told(self, by: str) -> bytes:
-        """Where that member's answer stands."""
-        return keys.meta(TOLD, by, self.member, self.number)
+    def answer_key(self, by: str) -> bytes:
+        """The key of that member's answer."""
+        return keys.meta(ANSWER, by, self.member, self.number)
 
     def remove(self, txn: Transaction) -> None:
-        """It and its answers; no answer is committed after it."""
-        for key in (self.key, *map(self.told, self.whom)):
+        """Remove the question and its answers; later answers cannot be committed."""
+        for key in (self.key, *map(self.answer_key, self.whom)):
             txn.write(WriteKind.REMOVE, key, b"")
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """At rest: why there is no answer. `code` 0: there is one."""
+    """Stored: the error of an answer. `code` is 0 without an error."""
 
     code: int = 0
     state: str = ""
@@ -124,8 +126,9 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Posted(msgspec.Struct, frozen=True, kw_only=True):
-    """At rest: what a member asks of a role's owner, and its answer once `done`. `stop`: nobody
-    waits for it any more."""
+    """Stored: a member's question to a role's owner, and the answer once `done`.
+
+    `stop`: the asker does not wait any more."""
 
     member: str
     order: msgspec.Raw
@@ -143,10 +146,10 @@ _encode = msgspec.json.encode
 
 
 def posted(txn: Transaction, topic: Topic[Any, Any]) -> dict[int, Posted]:
-    """Every question about it to its role's owner, by number, the oldest first."""
+    """All questions of this topic to its role's owner, by number, the oldest first."""
     prefix = topic.prefix()
-    found = txn.scan(keys.span_of(prefix))
-    return {keys.read_number(key[len(prefix) :]): _posted.decode(raw) for key, raw in found}
+    rows = txn.scan(keys.span_of(prefix))
+    return {keys.read_number(key[len(prefix) :]): _posted.decode(raw) for key, raw in rows}
 
 
 # -- asking ----------------------------------------------------------------------------------------
@@ -154,14 +157,14 @@ def posted(txn: Transaction, topic: Topic[Any, Any]) -> dict[int, Posted]:
 
 @dataclass(frozen=True)
 class Answers(Generic[Reply]):
-    """Both by member id. `silent`: why a member gave no answer, to be said after its title."""
+    """Replies by member id. `silent`: per other member the reason, as text to follow its title."""
 
-    given: dict[str, Reply]
+    replies: dict[str, Reply]
     silent: dict[str, str]
 
 
 def _go_on() -> None:
-    """A wait that nothing interrupts."""
+    """The `check` of a wait that is never interrupted."""
 
 
 class Asking:
@@ -173,16 +176,16 @@ class Asking:
         self._clock = clock
 
     def other_fronts(self) -> list[MemberInfo]:
-        """All fronts but this one."""
+        """All fronts except this one."""
         with self._store.read() as txn:
-            found = members.live(txn)
-        return [each for each in found if each.kind == "front" and each.id != self._member.id]
+            infos = members.live(txn)
+        return [info for info in infos if info.kind == "front" and info.id != self._member.id]
 
     def other_fronts_here(self) -> list[MemberInfo]:
-        """All fronts of the same node but this one."""
+        """The other fronts of the same node."""
         own = self._member.info
-        found = self.other_fronts()
-        return [each for each in found if (each.host, each.address) == (own.host, own.address)]
+        fronts = self.other_fronts()
+        return [info for info in fronts if (info.host, info.address) == (own.host, own.address)]
 
     def ask_members(
         self,
@@ -192,9 +195,9 @@ class Asking:
         patience_s: float = ANSWER_S,
         check: Check = _go_on,
     ) -> Answers[Reply]:
-        """Raises Deposed, Unavailable, and what `check` raises."""
-        asked = tuple(each.id for each in whom)
-        if not asked:
+        """Ask several members and wait. Raises Deposed, Unavailable, and what `check` raises."""
+        member_ids = tuple(member.id for member in whom)
+        if not member_ids:
             return Answers({}, {})
 
         def post(txn: Transaction) -> Question:
@@ -204,16 +207,17 @@ class Asking:
                 number=txn.sequence,
                 kind=topic.name,
                 body=msgspec.Raw(_encode(body)),
-                whom=asked,
+                whom=member_ids,
             )
             txn.insert(question.key, _encode(question))
             txn.notify(ASK)
             return question
 
         def look(txn: Transaction) -> dict[str, bytes] | None:
-            raw = {each: txn.get(question.told(each)) for each in asked}
-            latest.update({each: said for each, said in raw.items() if said is not None})
-            awaited = {each.id for each in members.live(txn)}.intersection(asked) - latest.keys()
+            raw = {member_id: txn.get(question.answer_key(member_id)) for member_id in member_ids}
+            latest.update({i: answer for i, answer in raw.items() if answer is not None})
+            alive = {info.id for info in members.live(txn)}
+            awaited = alive.intersection(member_ids) - latest.keys()
             return None if any(map(self._lives, awaited)) else latest
 
         latest: dict[str, bytes] = {}
@@ -222,21 +226,21 @@ class Asking:
             self._wait(look, self._clock.monotonic() + patience_s, check)
         finally:
             self._store.transact(question.remove)
-        given: dict[str, Reply] = {}
+        replies: dict[str, Reply] = {}
         silent: dict[str, str] = {}
-        for each in asked:
-            said = latest.get(each)
-            if said is None:
-                silent[each] = "has not answered" if self._lives(each) else ENDED
-            elif said.startswith(_FAILURE):
-                failure = msgspec.json.decode(said[len(_FAILURE) :], type=Failure)
-                silent[each] = f"cannot answer: {failure.text}"
+        for member_id in member_ids:
+            answer = latest.get(member_id)
+            if answer is None:
+                silent[member_id] = "has not answered" if self._lives(member_id) else ENDED
+            elif answer.startswith(_FAILURE):
+                failure = msgspec.json.decode(answer[len(_FAILURE) :], type=Failure)
+                silent[member_id] = f"cannot answer: {failure.text}"
             else:
                 try:
-                    given[each] = msgspec.json.decode(said, type=topic.reply)
+                    replies[member_id] = msgspec.json.decode(answer, type=topic.reply)
                 except msgspec.DecodeError as error:
-                    silent[each] = f"answers what is not understood here: {error}"
-        return Answers(given, silent)
+                    silent[member_id] = f"gives an answer that this node cannot read: {error}"
+        return Answers(replies, silent)
 
     def listed(
         self,
@@ -244,13 +248,14 @@ class Asking:
         own: Sequence[tuple[str, Item]],
         others: Sequence[MemberInfo],
     ) -> tuple[list[tuple[str, Item]], list[str]]:
-        """What fronts list, with the address of each one's node, one's own first; and why those of
-        some are missing."""
+        """The rows that all fronts list, with the address of their node, those of this front first.
+
+        Also returns one message for each front that gave no list."""
         answers = self.ask_members(topic, None, others)
-        found = [*own]
-        found += [(at.address, each) for at in others for each in answers.given.get(at.id, ())]
-        silent = answers.silent
-        return found, [f"{each.title} {silent[each.id]}" for each in others if each.id in silent]
+        rows = [*own]
+        replies, silent = answers.replies, answers.silent
+        rows += [(front.address, row) for front in others for row in replies.get(front.id, ())]
+        return rows, [f"{info.title} {silent[info.id]}" for info in others if info.id in silent]
 
     def ask_owner(
         self,
@@ -259,8 +264,10 @@ class Asking:
         patience_s: float | None = None,
         check: Check = _go_on,
     ) -> Reply:
-        """`patience_s` None: as long as the role has an owner. Raises what the owner refuses,
-        Unavailable where there is no answer, Deposed, and what `check` raises."""
+        """Ask the owner of the topic's role and wait for its reply.
+
+        `patience_s`: None waits as long as the role has an owner. Raises the owner's refusal,
+        Unavailable without an answer, Deposed, and what `check` raises."""
         order = msgspec.Raw(_encode(body))
         owned_at = self._clock.monotonic()
         deadline = float("inf") if patience_s is None else owned_at + patience_s
@@ -274,68 +281,70 @@ class Asking:
 
         def stop(txn: Transaction) -> None:
             raw = txn.get(key)
-            known = None if raw is None else _posted.decode(raw)
-            if known is not None and not known.done:
-                txn.put(key, _encode(msgspec.structs.replace(known, stop=True)))
+            posting = None if raw is None else _posted.decode(raw)
+            if posting is not None and not posting.done:
+                txn.put(key, _encode(msgspec.structs.replace(posting, stop=True)))
 
         def look(txn: Transaction) -> Posted | None:
-            """What has become of it, once it is answered or gone."""
+            """Returns the posting once it is answered or gone."""
             raw = txn.get(key)
-            known = Posted(member="", order=order) if raw is None else _posted.decode(raw)
-            return known if raw is None or known.done else None
+            posting = Posted(member="", order=order) if raw is None else _posted.decode(raw)
+            return posting if raw is None or posting.done else None
 
         def look_at_owner(txn: Transaction) -> Posted | None:
             nonlocal owned_at
-            found, now = look(txn), self._clock.monotonic()
+            posting, now = look(txn), self._clock.monotonic()
             owner = owner_of(txn, topic.role)
             if owner is not None and self._lives(owner.member):
                 owned_at = now
-            elif found is None and patience_s is None and now - owned_at >= UNOWNED_S:
-                raise Unavailable(f"no node owns {topic.role}: nobody has done it")
-            return found
+            elif posting is None and patience_s is None and now - owned_at >= UNOWNED_S:
+                raise Unavailable(f"no node owns {topic.role}; see ADMIN SHOW DDL NODES")
+            return posting
 
         key = self._store.transact(post)
         try:
-            found = self._wait(look_at_owner, deadline, check)
+            posting = self._wait(look_at_owner, deadline, check)
         except Refused:
             self._store.transact(stop)
             self._wait(look, self._clock.monotonic() + STOP_S, _go_on)
             raise
         finally:
             self._store.transact(lambda txn: txn.write(WriteKind.REMOVE, key, b""))
-        if found is None:
+        if posting is None:
             raise Unavailable(f"the owner of {topic.role} has not answered in {patience_s:g} s")
-        if not found.done:
-            raise Unavailable(f"the owner of {topic.role} thought that this node had ended")
-        if found.code:
-            raise Refused(found.code, found.state, found.text)
-        reply: Reply = msgspec.json.decode(found.reply, type=topic.reply)
+        if not posting.done:
+            raise Unavailable(
+                f"the owner of {topic.role} removed the question: this node seemed to have ended"
+            )
+        if posting.code:
+            raise Refused(posting.code, posting.state, posting.text)
+        reply: Reply = msgspec.json.decode(posting.reply, type=topic.reply)
         return reply
 
     def _lives(self, member_id: str) -> bool:
-        """Whether its process is there, whatever the store says of it."""
+        """Whether the member's process runs, even if the store has no row of it."""
         return self._store.held(members.presence_of(member_id))
 
     def _wait(
         self, look: Callable[[Transaction], Found | None], deadline: float, check: Check
     ) -> Found | None:
-        """What `look` finds in the end; None when time is up."""
+        """Returns the first result of `look` that is not None, or None after the deadline."""
         while True:
-            seen = self._store.counter(TOLD)
+            counter = self._store.counter(ANSWER)
             with self._store.read() as txn:
-                found = look(txn)
+                match = look(txn)
             left_s = deadline - self._clock.monotonic()
-            if found is not None or left_s <= 0:
-                return found
+            if match is not None or left_s <= 0:
+                return match
             check()
-            self._store.wait(TOLD, seen, min(left_s, LOOK_S))
+            self._store.wait(ANSWER, counter, min(left_s, LOOK_S))
 
 
 # -- answering -------------------------------------------------------------------------------------
 
 
 def _failure(topic: str, error: Exception) -> Failure:
-    """What an asker is told of a handler's error."""
+    """The error that the asker gets for a handler's error."""
     if isinstance(error, Refused):
         return Failure(error.code, error.state, error.message)
     if isinstance(error, ExuviaError):
@@ -347,7 +356,7 @@ def _failure(topic: str, error: Exception) -> Failure:
 
 @dataclass(frozen=True)
 class Handler(Generic[Body, Reply]):
-    """Who answers about a topic on each member."""
+    """Answers the questions of one topic on each member."""
 
     topic: Topic[Body, Reply]
     answer: Callable[[Body], Reply]
@@ -355,23 +364,24 @@ class Handler(Generic[Body, Reply]):
 
 @dataclass(frozen=True)
 class SlowHandler(Generic[Body, Reply]):
-    """The same for what takes seconds: each question in a thread of its own. `answer` looks at
-    `stop` now and then and ends when it is true."""
+    """As Handler, for answers that take seconds: each question has a thread of its own.
+
+    `answer` must call `stop` regularly and end when it returns true."""
 
     topic: Topic[Body, Reply]
     answer: Callable[[Body, Stop], Reply]
 
 
 class _Slow:
-    """A question that a thread works on."""
+    """A question that a thread is answering."""
 
     def __init__(self) -> None:
         self.stop = threading.Event()
-        self.said: bytes | None = None
+        self.answer: bytes | None = None
 
 
 class Answering:
-    """A member's answers to others; a loop."""
+    """The loop that answers the questions of other members."""
 
     channel = ASK
 
@@ -383,28 +393,28 @@ class Answering:
     ) -> None:
         self._store = store
         self._member = member
-        self._handlers = {each.topic.name: each for each in handlers}
+        self._handlers = {handler.topic.name: handler for handler in handlers}
         self._slow: dict[bytes, _Slow] = {}
-        self._answers: dict[bytes, bytes] = {}  # question -> answer, as long as the question stands
+        self._answers: dict[bytes, bytes] = {}  # question -> answer, while the question exists
         self._swept = False
 
     def step(self, now: float) -> float:
-        """Answer what is asked of this member; seconds until the next look."""
+        """Answer the questions to this member. Returns the seconds until the next look."""
         with self._store.read() as txn:
-            asked = [_question.decode(raw) for _, raw in txn.scan(keys.span_of(keys.meta(ASK)))]
-            living = {each.id for each in members.live(txn)} if asked else set()
-        mine = {each.key: each for each in asked if self._member.id in each.whom}
-        self._answers = {key: said for key, said in self._answers.items() if key in mine}
+            questions = [_question.decode(raw) for _, raw in txn.scan(keys.span_of(keys.meta(ASK)))]
+            living = {info.id for info in members.live(txn)} if questions else set()
+        mine = {q.key: q for q in questions if self._member.id in q.whom}
+        self._answers = {key: answer for key, answer in self._answers.items() if key in mine}
         for key in self._slow.keys() - mine.keys():
             self._slow.pop(key).stop.set()
         for key, question in mine.items():
             if key not in self._answers:
-                # outside of any transaction: it may be long
-                said = self._answer_now_or_later(key, question)
-                if said is not None:
-                    self._answers[key] = said
-        mine = {key: each for key, each in mine.items() if key in self._answers}
-        orphans = [each for each in asked if each.member not in living]
+                # outside of any transaction: it may take long
+                answer = self._answer_now_or_later(key, question)
+                if answer is not None:
+                    self._answers[key] = answer
+        mine = {key: question for key, question in mine.items() if key in self._answers}
+        orphans = [question for question in questions if question.member not in living]
         try:
             if mine or orphans:
                 self._store.transact(partial(self._tell, mine=mine, orphans=orphans))
@@ -416,9 +426,9 @@ class Answering:
         return SLOW_S if self._slow else IDLE_S
 
     def stop(self) -> None:
-        """The process ends: what is being worked on is left."""
-        for each in list(self._slow.values()):
-            each.stop.set()
+        """The process ends: answers in progress are abandoned."""
+        for slow in list(self._slow.values()):
+            slow.stop.set()
 
     def _answer_now_or_later(self, key: bytes, question: Question) -> bytes | None:
         if not isinstance(self._handlers.get(question.kind), SlowHandler):
@@ -428,23 +438,23 @@ class Answering:
             slow = self._slow[key] = _Slow()
 
             def work(slow: _Slow = slow) -> None:
-                slow.said = self._answer(question, slow.stop.is_set)
+                slow.answer = self._answer(question, slow.stop.is_set)
 
             threading.Thread(target=work, name=f"answer-{question.kind}", daemon=True).start()
-        if slow.said is not None:
+        if slow.answer is not None:
             del self._slow[key]
-        return slow.said
+        return slow.answer
 
     def _answer(self, question: Question, stop: Stop) -> bytes:
         handler = self._handlers.get(question.kind)
         try:
             if handler is None:
-                raise ErrUnknown(f"it knows no question {question.kind}")
+                raise ErrUnknown(f"unknown question: {question.kind}")
             body = msgspec.json.decode(question.body, type=handler.topic.body)
             if isinstance(handler, SlowHandler):
                 return _encode(handler.answer(body, stop))
             return _encode(handler.answer(body))
-        except Exception as error:  # a fault met by one question must not stop the others
+        except Exception as error:  # an error in one question must not stop the others
             return _FAILURE + _encode(_failure(question.kind, error))
 
     def _tell(
@@ -454,26 +464,27 @@ class Answering:
         for orphan in orphans:
             orphan.remove(txn)
         for key, question in mine.items():
-            place = question.told(self._member.id)
+            place = question.answer_key(self._member.id)
             if txn.get(key) is not None and txn.get(place) is None:
-                txn.require(key)  # its asker removes it together with the answers there are
+                txn.require(key)  # the asker removes it together with the present answers
                 txn.put(place, self._answers[key])
-                txn.notify(TOLD)
+                txn.notify(ANSWER)
 
     def _sweep(self, txn: Transaction) -> None:
-        """Answers without a question: an older program may have left some."""
+        """Remove answers without a question, which an older program may have left."""
         self._member.guard(txn)
-        asked = (_question.decode(raw) for _, raw in txn.scan(keys.span_of(keys.meta(ASK))))
-        wanted = {each.told(by) for each in asked for by in each.whom}
-        for key, _ in txn.scan(keys.span_of(keys.meta(TOLD))):
-            if key not in wanted:
+        questions = (_question.decode(raw) for _, raw in txn.scan(keys.span_of(keys.meta(ASK))))
+        expected = {question.answer_key(by) for question in questions for by in question.whom}
+        for key, _ in txn.scan(keys.span_of(keys.meta(ANSWER))):
+            if key not in expected:
                 txn.write(WriteKind.REMOVE, key, b"")
 
 
 class OwnerAnswering(Generic[Body, Reply]):
-    """A role's owner: its answers about one topic, one at a time, the oldest question first; a
-    loop. `answer` looks at `stop` now and then and ends when it is true. `take_over` is called in
-    a transaction of a new term before its first question."""
+    """The loop of a role's owner that answers one topic, one question at a time, oldest first.
+
+    `answer` must call `stop` regularly and end when it returns true. `take_over` is called in a
+    transaction at the begin of each term, before the first question."""
 
     def __init__(
         self,
@@ -495,23 +506,23 @@ class OwnerAnswering(Generic[Body, Reply]):
         self._ending = False
 
     def stop(self) -> None:
-        """The process ends: what is being done is left to the next owner."""
+        """The process ends: work in progress is left to the next owner."""
         self._ending = True
 
     def step(self, now: float) -> float:
-        """Answer the next question; seconds until the next look."""
+        """Answer the next question. Returns the seconds until the next look."""
         if not self._campaign.is_owner:
             return IDLE_S / 4
         try:
             if self._term != self._campaign.term:
                 self._term = self._store.transact(self._begin_term)
             with self._store.read() as txn:
-                asked = posted(txn, self._topic)
-                orphaned = any(members.find(txn, each.member) is None for each in asked.values())
+                questions = posted(txn, self._topic)
+                orphaned = any(members.find(txn, q.member) is None for q in questions.values())
             if orphaned:
                 self._store.transact(self._remove_orphans)
                 return 0.0
-            for number, question in asked.items():
+            for number, question in questions.items():
                 if not question.done:
                     self._do(number, question)
                     return 0.0
@@ -539,7 +550,7 @@ class OwnerAnswering(Generic[Body, Reply]):
             reply = _encode(self._answer(order, self._stop_of(number)))
         except (Deposed, Conflict):
             raise
-        except Exception as error:  # a fault met by one question must not stop the others
+        except Exception as error:  # an error in one question must not stop the others
             if self._ending:
                 return
             failure = _failure(self._topic.name, error)
@@ -556,13 +567,13 @@ class OwnerAnswering(Generic[Body, Reply]):
                     **msgspec.structs.asdict(failure),
                 )
                 txn.put(key, _encode(answered))
-                txn.notify(TOLD)
+                txn.notify(ANSWER)
 
-        # unbounded: its asker may mark it at any time, and what was done is not done again
+        # unbounded: the asker may mark it at any time, and finished work must not be repeated
         self._store.transact(tell, UNBOUNDED)
 
     def _stop_of(self, number: int) -> Stop:
-        """Whether to end, looked up in the store at most every LOOK_S."""
+        """Returns a check whether to end, which reads the store at most every LOOK_S."""
         looked_at = self._clock.monotonic()
 
         def stop() -> bool:

@@ -1,13 +1,14 @@
-"""Row locks of a front whose store has a server that keeps locks for all hosts (kv/lock_server.py).
+"""Row locks of a front whose store has a lock server for all hosts (kv/lock_server.py).
 
-    a transaction            its locks are the server's: each statement that takes some is one round
-                             trip more; it waits there, and circles are found there
-    a statement alone        takes them in this process (RowLocks), for no longer than its commit,
-                             and its commit finds out whether the server has given one to somebody
-                             else: then, and where it lost a race, it takes the server's too
+    a transaction            takes its locks at the server, in one more round trip for each
+                             statement that locks. It waits there, and cycles are detected there
+    a statement alone        takes its locks in this process (RowLocks) until its commit. The commit
+                             checks whether the server has granted one of the keys to another
+                             session. If so, or if it lost a race, it locks at the server, too
 
-A statement that only locks, or asks who holds what, asks the server. What a locker was given there
-goes with its connection; then, and where the server has no room, the commit decides (decision 039).
+Statements that only lock, and queries for the holders of locks, use the server. The locks of a
+session at the server end with its connection. Without them, or if the server is full, only the
+commit detects conflicts (decision 039).
 """
 
 import os
@@ -27,11 +28,11 @@ from exuvia.kv.store import Store
 from exuvia.kv.transaction import BEGINNING, Transaction
 
 LOOK_S = 5.0
-"""Between looks of who waits whether who holds the key has been fenced."""
+"""Seconds between checks of a waiter whether the key's holder has been fenced."""
 
 
 def row_locks_of(store: Store, fence: Callable[[], Fence]) -> RowLocks:
-    """Those of a front on this store; `fence` as in RowLocks."""
+    """The row locks of a front on this store; `fence` as in RowLocks."""
     server = store.lock_server()
     if server is None:
         return RowLocks(store.lock_table(), fence)
@@ -39,32 +40,32 @@ def row_locks_of(store: Store, fence: Callable[[], Fence]) -> RowLocks:
 
 
 class DescriptorEvent:
-    """As threading.Event, to be polled beside a socket."""
+    """Like threading.Event, but it has a descriptor, so that it can be polled with a socket."""
 
     def __init__(self) -> None:
         self.descriptor = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._mutex = threading.Lock()
 
     def set(self) -> None:
-        """Any thread, also after the end."""
+        """Any thread, also after `close`."""
         with self._mutex:
             if self.descriptor >= 0:
                 os.eventfd_write(self.descriptor, 1)
 
     def clear(self) -> None:
-        """What woke was seen, if anything did."""
+        """Reset the event; allowed if it is not set."""
         with suppress(BlockingIOError):
             os.eventfd_read(self.descriptor)
 
     def close(self) -> None:
-        """No more is heard."""
+        """Close the descriptor; later calls of `set` do nothing."""
         with self._mutex:
             os.close(self.descriptor)
             self.descriptor = -1
 
 
 class ServerRowLocks(RowLocks):
-    """See the module."""
+    """RowLocks that use the store's lock server, except for statements that lock alone."""
 
     def __init__(self, server: LockServer, store: Store, fence: Callable[[], Fence]) -> None:
         super().__init__(store.lock_table(), fence)
@@ -79,7 +80,9 @@ class ServerRowLocks(RowLocks):
         return super().__len__() + self._here
 
     def commits_elsewhere(self, locker: Locker) -> int:
-        """Of other hosts nothing is known: what a transaction has taken is compared."""
+        """Always changes for a transaction, so that its newly taken keys are compared.
+
+        Releases on other hosts are not counted."""
         return 0 if locker.alone else next(self._ever)
 
     def judged(self, locker: Locker, txn: Transaction) -> Sequence[bytes]:
@@ -90,10 +93,10 @@ class ServerRowLocks(RowLocks):
     # -- taking ----------------------------------------------------------------------------------
 
     def take(
-        self, locker: Locker, keys: Sequence[bytes], seen: int, shared: bool = False
+        self, locker: Locker, keys: Sequence[bytes], as_of: int, shared: bool = False
     ) -> bytes | None:
         if locker.alone:
-            return super().take(locker, keys, seen, shared)
+            return super().take(locker, keys, as_of, shared)
         if not keys:
             return None
         holder = self._holder(locker)
@@ -124,26 +127,26 @@ class ServerRowLocks(RowLocks):
         if locker.alone and super().is_others(locker, key, shared):
             return True
         mine = 0 if locker.holder is None else locker.holder.session
-        found = self._server.held([hash_of(key)])
-        return any(each.session != mine and (each.exclusive or not shared) for each in found)
+        holders = self._server.held([hash_of(key)])
+        return any(lock.session != mine and (lock.exclusive or not shared) for lock in holders)
 
     def others(self, locker: Locker, shared: bool) -> Callable[[bytes], bool]:
         mine = 0 if locker.holder is None else locker.holder.session
-        held = {
-            each.key
-            for each in self._server.held(None)
-            if each.session != mine and (each.exclusive or not shared)
+        taken_by = {
+            lock.key
+            for lock in self._server.held(None)
+            if lock.session != mine and (lock.exclusive or not shared)
         }
         here = super().is_others if locker.alone else None
 
         def is_others(key: bytes) -> bool:
-            return hash_of(key) in held or (here is not None and here(locker, key, shared))
+            return hash_of(key) in taken_by or (here is not None and here(locker, key, shared))
 
         return is_others
 
     def tag_of(self, key: bytes) -> int | None:
-        found = self._server.held([hash_of(key)])
-        return found[0].tag if found else None
+        locks = self._server.held([hash_of(key)])
+        return locks[0].tag if locks else None
 
     def is_queued(self, locker: Locker) -> bool:
         holder = locker.holder
@@ -176,17 +179,17 @@ class ServerRowLocks(RowLocks):
         def look() -> None:
             woken.clear()
             check()
-            if time.monotonic() - asked[0] >= LOOK_S:
-                asked[0] = time.monotonic()
+            if time.monotonic() - looked_at[0] >= LOOK_S:
+                looked_at[0] = time.monotonic()
                 self._end_fenced(hashed)
 
-        asked = [time.monotonic()]
-        hashed, given = hash_of(key), False
+        looked_at = [time.monotonic()]
+        hashed, granted = hash_of(key), False
         had = holder.has(hashed, shared=True)
         self.waits += 1
         try:
             check()
-            given = holder.wait(hashed, shared, timeout_s, Looks(woken.descriptor, look, LOOK_S))
+            granted = holder.wait(hashed, shared, timeout_s, Looks(woken.descriptor, look, LOOK_S))
         except Unavailable:
             self._let_go(locker)
             raise
@@ -195,33 +198,33 @@ class ServerRowLocks(RowLocks):
             woken.close()
             if holder.has(hashed, shared=True) and not had:
                 self._add(locker, [key])
-        if not given:
+        if not granted:
             check()
             raise ErrLockWaitTimeout()
 
     def _end_fenced(self, hashed: int) -> None:
-        """What members hold that were fenced is nobody's."""
-        held = self._server.held([hashed])
+        """Release the locks of fenced members on this key."""
+        locks = self._server.held([hashed])
         with self._store.read() as txn:
             fences = txn.scan(k.span_of(k.meta("fence")))
-            standing = {k.read_number(payload) for _, payload in fences}
-        for each in held:
-            if each.epoch and each.epoch not in standing:
-                self._server.end(each.session)
+            valid = {k.read_number(payload) for _, payload in fences}
+        for lock in locks:
+            if lock.epoch and lock.epoch not in valid:
+                self._server.end(lock.session)
 
-    # -- letting go ------------------------------------------------------------------------------
+    # -- releasing -------------------------------------------------------------------------------
 
     def release(self, locker: Locker, since: int = 0, committed: bool = False) -> None:
         holder = locker.holder
         if holder is None:
             super().release(locker, since, committed)
             return
-        left = len(locker.keys) - since
-        if left <= 0 and since:
+        remaining = len(locker.keys) - since
+        if remaining <= 0 and since:
             return
         with self._counting:
-            self._here -= left
-        hashes = locker.remove_last(left) if left > 0 else []
+            self._here -= remaining
+        hashes = locker.remove_last(remaining) if remaining > 0 else []
         if since:
             holder.release(hashes)
         else:
@@ -229,5 +232,5 @@ class ServerRowLocks(RowLocks):
             holder.release_all()
 
     def _let_go(self, locker: Locker) -> None:
-        """Its session is lost, and all it held."""
+        """Record that its connection, and with it all its locks, is lost."""
         self.release(locker)

@@ -1,10 +1,10 @@
-"""A node's service scope, and whose tasks it does (source: TiDB manual, tidb_service_scope).
+"""A node's service scope, and the nodes that run a job's tasks (TiDB: tidb_service_scope).
 
-    m/scope/{host address}    the scope of that node; absent: none
+    m/scope/{host address}    the scope of that node; absent: no scope
 
-A job has the scope of the node that it was asked for on. Its tasks go to the nodes of that scope;
-those of a job without one to the nodes of scope `background`, if there are any, else to the nodes
-without one. Where no such node lives it is the owner that does them.
+A job has the scope of the node on which it was submitted. Its tasks run on the nodes of that scope.
+Tasks of a job without a scope run on the nodes of scope `background`. If no such node exists, they
+run on the nodes without a scope. If no node qualifies, the owner runs them.
 """
 
 import re
@@ -25,13 +25,13 @@ def _key(info: MemberInfo) -> bytes:
 
 
 def scope_of(txn: Transaction, info: MemberInfo) -> str:
-    """Of the member's node."""
+    """The scope of the member's node; "" without one."""
     payload = txn.get(_key(info))
     return "" if payload is None else payload.decode()
 
 
 def put_scope(txn: Transaction, info: MemberInfo, scope: str) -> None:
-    """Give the member's node a scope. Raises 1231."""
+    """Set the scope of the member's node. Raises 1231."""
     if not _SCOPE.fullmatch(scope):
         raise ErrWrongValueForVar(SERVICE_SCOPE, scope)
     scope = scope.lower()
@@ -43,9 +43,9 @@ def put_scope(txn: Transaction, info: MemberInfo, scope: str) -> None:
 
 
 def does_tasks_of(txn: Transaction, scope: str) -> list[MemberInfo]:
-    """The backs of the nodes that do the tasks of jobs with that scope, by id."""
-    backs = [each for each in members.live(txn) if each.kind == "back"]
+    """The backs of the nodes that run tasks of jobs with that scope, by id."""
+    backs = [info for info in members.live(txn) if info.kind == "back"]
     by_scope: dict[str, list[MemberInfo]] = {}
-    for each in backs:
-        by_scope.setdefault(scope_of(txn, each), []).append(each)
+    for info in backs:
+        by_scope.setdefault(scope_of(txn, info), []).append(info)
     return by_scope.get(scope or BACKGROUND) or ([] if scope else by_scope.get("", []))

@@ -1,47 +1,49 @@
-"""Two versions at most: a step is announced, every front acknowledges, then the next step may run.
+"""At most two schema versions: every front acknowledges a step before the next one may run.
 
     worker, in its step's transaction   announce(job, version, {table: revision})   m/sync/..
-    each front, woken by "version"      Acknowledger: ack the version, if no open writer has
-                                        an older plan; else say who has             m/ack/..
-    worker, woken by "ack"              lagging(job) is empty -> next step; else it says why
+    each front, woken by "version"      Acknowledger: acks the version, if no open writer has
+                                        an older plan; else lists the writers       m/ack/..
+    worker, woken by "ack"              lagging(job) is empty -> next step; else shows the reasons
     worker, in the last transaction     finish(job)
 
-A front that does not answer is waited for as long as its lease, on the waiter's clock, and then
-fenced (cluster/member.py); one whose process has ended is fenced at once. A front that joins after
-the announcement plans with the new version anyway; its acknowledgement is harmless. A new owner
-finds the announcements in the store and waits for them before it steps (law 4).
+A front that does not answer is fenced after its lease, measured on the waiter's clock
+(cluster/member.py). One whose process has ended is fenced at once. A front that joins after the
+announcement already plans with the new version; its acknowledgement is harmless. A new owner reads
+the announcements from the store and waits for them before it steps (law 4).
 
-A silent step moves revisions and no version: its announcement has the version of the one before,
-and the next number. A front of an older build acknowledges without numbers, and is believed.
+A silent step changes revisions but not the version: its announcement has the same version and the
+next number. A front of an older build acknowledges without numbers; that counts for all numbers.
 
-Acknowledgements are placed unvalidated: each key has one writer, and they must not conflict with
-the steps of other jobs. A front removes its own leftovers once a job's announcement is gone.
+Acknowledgements are written without validation: each key has one writer, and they must not conflict
+with the steps of other jobs. A front removes its own acknowledgements once a job's announcement is
+gone.
 
-The metadata lock: which open transactions of this front wrote which table, planned with what.
-A table that gave evidence for a write elsewhere counts as written.
+The metadata lock records which open transactions of this front wrote which table, and with which
+revision. A table that gave evidence for a write elsewhere counts as written.
 
-    hold(transaction, table, revision)    when it first writes the table; when an explicit one that
-                                          may yet write first reads it, for the transaction's first
-                                          second: what short ones read they can write
-    release(transaction)                  when it ends, however it ends
+    hold(transaction, table, revision)    at the first write to the table. Also at the first read in
+                                          an explicit transaction, for the first second of the
+                                          transaction: a short one can then write what it read
+    release(transaction)                  at its end
     enter, leave(transaction)             an explicit one begins, before it reads; it ends
-    reserve(table)                        nobody holds it, none is open: who comes withdraws first
-    blockers(table, below)                who planned with a revision older than `below`
+    reserve(table)                        if it is not held and no explicit transaction is open:
+                                          later ones withdraw the assent first
+    blockers(table, below)                transactions that planned with an older revision
 
-It lets transactions live through a schema change: a front acknowledges a step only when nobody
-blocks it. Nothing becomes wrong without it, the store's fence decides at commit (law 1). Readers
-are safe in their snapshot, so an idle BEGIN or a dump blocks nothing after its first second.
+It lets transactions survive a schema change: a front acknowledges a step only when no transaction
+blocks it. Correctness does not depend on it: the store's fence decides at commit (law 1).
+Readers are safe in their snapshot, so an idle BEGIN or a dump blocks only for its first second.
 
-A front's side of it (`Acknowledger`), and its heartbeat (cluster/member.py): it acknowledges a step
-once none of its open transactions wrote the table with an older plan, and says which do. Its lease
-is renewed here and nowhere else, in the transaction of a look: a front that beats has answered
-every job, with an acknowledgement or with who holds it back. So nobody waits longer than a lease
-for a front that does not answer, and one that is held back by a client for an hour keeps its lease.
+The Acknowledger is a front's part. It acknowledges a step once none of its open transactions wrote
+the table with an older plan, and lists those that did. It also sends the front's heartbeat, in the
+same transaction. A front with a renewed lease has therefore answered every job, with an
+acknowledgement or with its blockers. A front that does not answer delays a job for at most a lease.
+A front whose clients block a job for an hour keeps its lease.
 
-A change that waits no longer asks fronts, in its announcement, to end who is in its way
-(`end_blockers`): each front ends its own, and names them in its acknowledgements of that job.
+A job with a deadline can request in its announcement that fronts end its blockers (`end_blockers`).
+Each front ends its own, and names them in its acknowledgements of that job.
 
-What a change would wait for at other fronts, EXPLAIN asks them (`told_elsewhere`).
+For EXPLAIN, the other fronts report their blockers of a change (`blockers_elsewhere`).
 """
 
 import sys
@@ -69,23 +71,23 @@ from exuvia.kv.store import Store
 from exuvia.kv.transaction import ONCE, Transaction
 
 READ_HOLD_S = 1.0
-"""For how long an explicit transaction holds what it has only read."""
+"""How long an explicit transaction holds a table that it has only read."""
 BUSY_S = 0.1
-"""A table that two transactions took within that time is busy: another one will come soon."""
+"""If two transactions took a table within this time, it is busy: another one will follow soon."""
 MOST_TAKEN = 1024
-"""Tables of which it is known when they were taken; those that are not busy are forgotten."""
+"""Tables whose times are remembered; above that, those that are not busy are forgotten."""
 _NEVER = (float("-inf"), float("-inf"))
 
 
 End = Callable[[Refused], None]
-"""Roll that transaction back; its client is told by that error."""
+"""Roll that transaction back; its client gets the error."""
 
 
 class Hold(NamedTuple):
-    """A table written by an open transaction, or only read. `since` is this front's monotonic
-    clock: of a reader when its transaction began. Unit: s.
+    """A table that an open transaction wrote, or only read.
 
-    `session`: the connection's number, where it has one. `end`: any thread."""
+    `since`: on this front's monotonic clock; for a reader the begin of its transaction. Unit: s.
+    `session`: the connection's number, or 0. `end`: rolls it back; any thread."""
 
     about: str
     revision: int
@@ -95,13 +97,13 @@ class Hold(NamedTuple):
     end: End | None = None
 
     def reason(self, now: float) -> str:
-        """Who waits must read what for (law 10)."""
+        """The reason for waiting, as shown to the submitter of the change (law 10)."""
         whose = f"open transaction of connection {self.session}: " if self.session else ""
         return TRANSACTION(f"{whose}{self.about}", self.revision, now - self.since)
 
 
 class MetadataLocks:
-    """Thread-safe. Tokens stand for transactions. `withdraw`: ends this front's assents."""
+    """Thread-safe. A token identifies a transaction. `withdraw`: ends this front's assents."""
 
     def __init__(
         self, clock: Clock | None = None, withdraw: Callable[[], None] = lambda: None
@@ -114,11 +116,11 @@ class MetadataLocks:
         self._open: dict[Hashable, float] = {}
         self._reserved: dict[int, int] = {}
         self._serials = count(1)
-        self._taken: dict[int, tuple[float, float]] = {}  # when the last two transactions took it
+        self._acquired_at: dict[int, tuple[float, float]] = {}  # times of the last two takers
 
     def is_busy(self, table_id: int) -> bool:
-        """Whether transactions follow one another on the table."""
-        return self._clock.monotonic() - self._taken.get(table_id, _NEVER)[0] < BUSY_S
+        """Whether transactions take the table in quick succession."""
+        return self._clock.monotonic() - self._acquired_at.get(table_id, _NEVER)[0] < BUSY_S
 
     def reserve(self, table_id: int) -> int:
         """A serial number from 1 if no transaction holds the table, otherwise 0.
@@ -132,13 +134,13 @@ class MetadataLocks:
             return serial
 
     def unreserve(self, table_id: int, serial: int) -> None:
-        """That reservation is over; one made since stays."""
+        """End that reservation; a later one stays."""
         with self._lock:
             if self._reserved.get(table_id) == serial:
                 del self._reserved[table_id]
 
     def enter(self, token: Hashable) -> None:
-        """An explicit transaction begins. Raises what `withdraw` raises: it has not begun then."""
+        """An explicit transaction begins. If `withdraw` raises, it has not begun."""
         with self._lock:
             self._open[token] = self._clock.monotonic()
             reserved = list(self._reserved.items())
@@ -152,12 +154,12 @@ class MetadataLocks:
                 self.unreserve(table_id, serial)
 
     def leave(self, token: Hashable) -> None:
-        """It has ended. Twice is harmless."""
+        """It has ended. A second call is harmless."""
         with self._lock:
             self._open.pop(token, None)
 
     def is_young(self, token: Hashable) -> bool:
-        """Whether an explicit transaction began so lately that what it reads is held."""
+        """Whether an explicit transaction is young enough that tables it reads are held."""
         began = self._open.get(token)
         return began is not None and self._clock.monotonic() - began < READ_HOLD_S
 
@@ -171,23 +173,25 @@ class MetadataLocks:
         reads: bool = False,
         end: End | None = None,
     ) -> None:
-        """The transaction wrote the table with a plan of that revision; the oldest plan counts.
-        `reads`: it is an explicit one and only reads it.
+        """Record that the transaction wrote the table with a plan of that revision.
 
-        `about` tells who and what: "open transaction of connection 12 wrote t". Raises what
-        `withdraw` raises, where the table is reserved; it is held then, too."""
+        The oldest plan counts. `reads`: it is explicit and only reads the table. `about`: session
+        and statement, such as "open transaction of connection 12 wrote t". Raises what `withdraw`
+        raises if the table is reserved; the table is held in this case, too."""
         with self._lock:
             holds = self._tables.setdefault(table_id, {})
-            known = holds.get(token)
-            if known is None:
+            previous = holds.get(token)
+            if previous is None:
                 self._record_taken(table_id)
-            writes_first = known is None or (known.reads and not reads)
-            if known is None or writes_first or revision < known.revision:
-                since = self._clock.monotonic() if writes_first or known is None else known.since
+            writes_first = previous is None or (previous.reads and not reads)
+            if previous is None or writes_first or revision < previous.revision:
+                since = (
+                    self._clock.monotonic() if writes_first or previous is None else previous.since
+                )
                 since = self._open.get(token, since) if reads else since
-                oldest = revision if known is None else min(revision, known.revision)
-                told = about or f"open transaction {token!r} wrote"
-                holds[token] = Hold(told, oldest, since, session, reads, end)
+                oldest = revision if previous is None else min(revision, previous.revision)
+                description = about or f"open transaction {token!r} wrote"
+                holds[token] = Hold(description, oldest, since, session, reads, end)
                 self._tokens.setdefault(token, set()).add(table_id)
             reserved = self._reserved.get(table_id)
         if reserved is not None:
@@ -196,13 +200,13 @@ class MetadataLocks:
 
     def _record_taken(self, table_id: int) -> None:
         now = self._clock.monotonic()
-        self._taken[table_id] = self._taken.get(table_id, _NEVER)[1], now
-        if len(self._taken) > MOST_TAKEN:
-            kept = {t: taken for t, taken in self._taken.items() if now - taken[1] < BUSY_S}
-            self._taken = kept
+        self._acquired_at[table_id] = self._acquired_at.get(table_id, _NEVER)[1], now
+        if len(self._acquired_at) > MOST_TAKEN:
+            busy = {t: times for t, times in self._acquired_at.items() if now - times[1] < BUSY_S}
+            self._acquired_at = busy
 
     def release(self, token: Hashable) -> None:
-        """The transaction has ended. Twice is harmless."""
+        """The transaction has ended. A second call is harmless."""
         with self._lock:
             for table_id in self._tokens.pop(token, ()):
                 holds = self._tables[table_id]
@@ -220,10 +224,10 @@ class MetadataLocks:
         with self._lock:
             holds = list(self._tables.get(table_id, {}).values())
         old = self._clock.monotonic() - READ_HOLD_S
-        stands = (
+        blocking = (
             h for h in holds if h.revision < below_revision and not (h.reads and h.since < old)
         )
-        return sorted(stands, key=lambda h: h.since)
+        return sorted(blocking, key=lambda h: h.since)
 
 
 # -- versions --------------------------------------------------------------------------------------
@@ -241,9 +245,10 @@ LOCK_VARIABLE = keys.meta("var", "tidb_enable_metadata_lock")
 
 
 class Announcement(msgspec.Struct, frozen=True):
-    """What a job's last step published: table id -> revision. `number` counts the announcements
-    of one version, from 1; `assent`: which front has answered in advance; `ends`: why fronts end
-    who blocks it, "" while they do not."""
+    """The tables published by a job's last step: table id -> revision.
+
+    `number`: counts the announcements of one version, from 1. `assent`: of the front that answered
+    in advance. `ends`: the reason for which fronts end blockers; "" if they do not."""
 
     version: int
     tables: dict[int, int]
@@ -253,15 +258,15 @@ class Announcement(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> "Place":
-        """Where it stands among those of its job."""
+        """The position among the announcements of its job."""
         return self.version, self.number
 
 
 class Blocker(msgspec.Struct, frozen=True):
-    """An open transaction that a front cannot acknowledge for. Unit: s.
+    """An open transaction that prevents a front's acknowledgement. Unit: s.
 
-    One with a `number` is none: it tells which announcement of its version a front means. One that
-    is `ended` was rolled back for the job's sake."""
+    `ended`: it was rolled back because of the job. An element with a `number` is not a transaction:
+    it holds the number of the acknowledged announcement within its version."""
 
     reason: str
     session: int = 0
@@ -272,7 +277,7 @@ class Blocker(msgspec.Struct, frozen=True):
 
 
 class Lag(NamedTuple):
-    """A front that has not acknowledged, and why."""
+    """A front that has not acknowledged, and the reason."""
 
     member: str
     reason: str
@@ -287,23 +292,23 @@ _blockers = msgspec.json.Decoder(list[Blocker])
 
 
 def ack_key(job_id: int, member_id: str) -> bytes:
-    """Where that front acknowledges for that job."""
+    """The key of that front's acknowledgement for that job."""
     return keys.meta("ack", job_id, member_id)
 
 
-def ack(place: Place, told: list[Blocker]) -> bytes:
-    """An acknowledgement up to that announcement, and what keeps the front from the next."""
+def ack(place: Place, blocking: list[Blocker]) -> bytes:
+    """Encodes an acknowledgement up to `place`, and the blockers of the next announcement."""
     version, number = place
-    marked = [*told, Blocker("", number=number)] if number else told
-    return keys.number(version) + msgspec.json.encode(marked)
+    listed = [*blocking, Blocker("", number=number)] if number else blocking
+    return keys.number(version) + msgspec.json.encode(listed)
 
 
 def _read_ack(payload: bytes | None) -> tuple[Place, list[Blocker]]:
     if payload is None:
         return NOTHING, []
-    told = _blockers.decode(payload[8:])
-    number = max((each.number for each in told), default=0) or UNNUMBERED
-    blocking = [each for each in told if not each.number and not each.ended]
+    recorded = _blockers.decode(payload[8:])
+    number = max((blocker.number for blocker in recorded), default=0) or UNNUMBERED
+    blocking = [blocker for blocker in recorded if not blocker.number and not blocker.ended]
     return (keys.read_number(payload[:8]), number), blocking
 
 
@@ -312,27 +317,28 @@ def announce(
     job_id: int,
     version: int,
     tables: Mapping[int, int],
-    given: Assent | None = None,
+    assent_given: Assent | None = None,
 ) -> None:
-    """Ask every front to acknowledge, in the transaction that publishes the version."""
+    """Request acknowledgements, in the transaction that publishes the version."""
     key = keys.meta("sync", job_id)
     before = txn.get(key)
     last = NOTHING if before is None else _announcement.decode(before).place
     number = last[1] + 1 if last[0] == version else 1
-    txn.put(key, msgspec.json.encode(Announcement(version, dict(tables), number, given)))
+    txn.put(key, msgspec.json.encode(Announcement(version, dict(tables), number, assent_given)))
     txn.notify("version")
 
 
 def announced(txn: Transaction) -> dict[int, Announcement]:
-    """What is to be acknowledged, by job id."""
+    """Announcements that need acknowledgement, by job id."""
     prefix = keys.meta("sync")
-    found = txn.scan(keys.span_of(prefix))
-    return {keys.read_number(key[len(prefix) :]): _announcement.decode(raw) for key, raw in found}
+    rows = txn.scan(keys.span_of(prefix))
+    return {keys.read_number(key[len(prefix) :]): _announcement.decode(raw) for key, raw in rows}
 
 
 def end_blockers(txn: Transaction, job_id: int, why: str) -> bool:
-    """Ask every front to end the transactions that a job's last version waits for; whether that is
-    new. `why`: what their clients are told."""
+    """Request that fronts end the transactions for which the job waits.
+
+    Returns whether the request is new. `why`: the text of their clients' error."""
     key = keys.meta("sync", job_id)
     payload = txn.get(key)
     if payload is None:
@@ -346,14 +352,14 @@ def end_blockers(txn: Transaction, job_id: int, why: str) -> bool:
 
 
 def ended_for(txn: Transaction, job_id: int) -> list[str]:
-    """The transactions that fronts have ended for a job's sake."""
-    found = txn.scan(keys.span_of(keys.meta("ack", job_id)))
-    told = [each for _, payload in found for each in _blockers.decode(payload[8:])]
-    return [each.reason for each in told if each.ended]
+    """Descriptions of the transactions that fronts have ended because of a job."""
+    rows = txn.scan(keys.span_of(keys.meta("ack", job_id)))
+    recorded = [blocker for _, payload in rows for blocker in _blockers.decode(payload[8:])]
+    return [blocker.reason for blocker in recorded if blocker.ended]
 
 
 def finish(txn: Transaction, job_id: int) -> None:
-    """The job has ended: nothing is waited for any more."""
+    """The job has ended: remove its announcement and acknowledgements."""
     txn.write(WriteKind.REMOVE, keys.meta("sync", job_id), b"")
     for key, _ in list(txn.scan(keys.span_of(keys.meta("ack", job_id)))):
         txn.write(WriteKind.REMOVE, key, b"")
@@ -366,54 +372,55 @@ def is_answered_ahead(txn: Transaction, job_id: int) -> bool:
 
 
 def _is_answered_ahead(txn: Transaction, announcement: Announcement) -> bool:
-    return announcement.assent is not None and assent.stands(txn, announcement.assent)
+    return announcement.assent is not None and assent.rely_on(txn, announcement.assent)
 
 
 def blockers(txn: Transaction, job_id: int) -> list[Blocker]:
-    """The open transactions that a job's last version waits for, on every front."""
-    return [each for _, found in _behind(txn, job_id) for each in found]
+    """The open transactions, on all fronts, for which the job's last version waits."""
+    return [blocker for _, holds in _unacknowledged(txn, job_id) for blocker in holds]
 
 
 def has_fronts(txn: Transaction) -> bool:
-    """Whether anybody answers announcements."""
+    """Whether a front exists that answers announcements."""
     return any(info.kind == "front" for info in members.live(txn))
 
 
-def _behind(txn: Transaction, job_id: int) -> list[tuple[MemberInfo, list[Blocker]]]:
+def _unacknowledged(txn: Transaction, job_id: int) -> list[tuple[MemberInfo, list[Blocker]]]:
     payload = txn.get(keys.meta("sync", job_id))
     if payload is None:
         return []
     announcement = _announcement.decode(payload)
     if _is_answered_ahead(txn, announcement):
         return []
-    wanted = announcement.place
+    current = announcement.place
     answers = dict(txn.scan(keys.span_of(keys.meta("ack", job_id))))
-    found = []
+    missing = []
     for info in members.live(txn):
         if info.kind == "front":
             place, holds = _read_ack(answers.get(ack_key(job_id, info.id)))
-            if place < wanted:
-                found.append((info, holds))
-    return found
+            if place < current:
+                missing.append((info, holds))
+    return missing
 
 
 def lagging(txn: Transaction, job_id: int) -> list[Lag]:
-    """Live fronts that have not acknowledged the job's last version, with their own reasons."""
+    """Live fronts that have not acknowledged the job's last version, with their reasons."""
     return [
-        Lag(info.id, f"{info.title}: {_reasons(holds)}") for info, holds in _behind(txn, job_id)
+        Lag(info.id, f"{info.title}: {_reasons(holds)}")
+        for info, holds in _unacknowledged(txn, job_id)
     ]
 
 
 def _reasons(holds: list[Blocker]) -> str:
-    return "; ".join(each.reason for each in holds) or NO_ANSWER()
+    return "; ".join(blocker.reason for blocker in holds) or NO_ANSWER()
 
 
 class Waiter:
-    """Waits for others on behalf of an owner; `guard` puts its epoch into what it writes.
+    """Waits for fronts on behalf of an owner; `guard` makes its writes require its epoch.
 
-    A job's worker asks `lagging`; one loop calls `step`, which needs no wake-up."""
+    A job's worker calls `lagging`; one loop calls `step`, which needs no wake-up."""
 
-    channel = ""  # silence is told by nobody
+    channel = ""  # silence sends no notification
 
     def __init__(
         self, store: Store, guard: Callable[[Transaction], None] = lambda txn: None
@@ -423,37 +430,37 @@ class Waiter:
         self._silence = Silence(store)
 
     def step(self, now: float) -> float:
-        """Fence every member that is dead or silent for its lease; seconds until the next look."""
+        """Fence members that are dead or silent for their lease. Returns seconds to the next."""
 
         def fence(txn: Transaction) -> None:
-            self._guard(txn)  # who does not own the role looks after nobody, and asks nothing
-            known = members.live(txn)
-            self._silence.keep_only(known)
-            self._fence(txn, self._ended(txn, known, now))
+            self._guard(txn)  # without the role: Deposed, before any presence is checked
+            infos = members.live(txn)
+            self._silence.keep_only(infos)
+            self._fence(txn, self._ended(txn, infos, now))
 
         try:
             self._store.transact(fence, ONCE)
         except Conflict:
-            return 0.0  # one of them beat after all
+            return 0.0  # one of them sent a heartbeat meanwhile
         except Deposed:
             pass
         return IDLE_S
 
     def lagging(self, job_id: int, now: float) -> list[Lag]:
-        """As the function, after fencing those of them that are dead or silent. Raises Deposed."""
+        """Like the function `lagging`, but fences dead and silent members first. Raises Deposed."""
 
         def look(txn: Transaction) -> list[Lag]:
-            behind = _behind(txn, job_id)
+            behind = _unacknowledged(txn, job_id)
             txn.snapshot.ahead([members.beat_key(info.id) for info, _ in behind])
             ended = self._ended(txn, [info for info, _ in behind], now)
-            lags = [self._lag(txn, each, now) for each in behind if each[0].id not in ended]
+            lags = [self._lag(txn, front, now) for front in behind if front[0].id not in ended]
             self._fence(txn, ended)
             return lags
 
-        return self._store.transact(look)  # one that beat after all is looked at again
+        return self._store.transact(look)  # repeated if a member sent a heartbeat meanwhile
 
-    def _ended(self, txn: Transaction, known: list[MemberInfo], now: float) -> set[str]:
-        return {info.id for info in known if self._silence.is_over(txn, info, now)}
+    def _ended(self, txn: Transaction, infos: list[MemberInfo], now: float) -> set[str]:
+        return {info.id for info in infos if self._silence.is_over(txn, info, now)}
 
     def _fence(self, txn: Transaction, ended: set[str]) -> None:
         if ended:
@@ -475,8 +482,9 @@ class Waiter:
 
 
 class Acknowledger:
-    """A front's side. One small transaction answers every job that waits. `watch` looks at the
-    owner of schema changes with each beat."""
+    """A front's loop that acknowledges. One small transaction answers all waiting jobs.
+
+    `watch`: observes the owner of schema changes at each beat."""
 
     channel = "version"
 
@@ -494,34 +502,40 @@ class Acknowledger:
         self._locks = locks
         self._answered: dict[int, Place] = {}
         self._explained: dict[int, float] = {}
-        self._held_back: dict[int, Announcement] = {}  # of jobs that nobody can answer yet
-        self._ended: dict[int, dict[str, Blocker]] = {}  # whom it has ended, by job
+        self._held_back: dict[int, Announcement] = {}  # of jobs that blockers delay
+        self._ended: dict[int, dict[str, Blocker]] = {}  # transactions it has ended, by job
         self._look_by = 0.0
-        self._seen = -1
+        self._seen_counter = -1
 
     def step(self, now: float) -> float:
-        """Acknowledge what can be, explain what cannot, beat if it is time; or join again if
-        fenced. Seconds until the next look."""
+        """Acknowledge, or list the blockers; send a due heartbeat, or join again if fenced.
+
+        Returns the seconds until the next look."""
         member = self._member
         if member.fenced:
             member.step(now)
-            return IDLE_S if member.fenced else 0.0  # it has left, or joined again: look
+            return IDLE_S if member.fenced else 0.0  # it has left; or it joined again: look
         beats = member.due_in(now) == 0.0
-        seen = self._store.counter(self.channel)
-        if seen == self._seen and not beats and now < self._look_by and self._is_held_back():
+        counter = self._store.counter(self.channel)
+        if (
+            counter == self._seen_counter
+            and not beats
+            and now < self._look_by
+            and self._is_held_back()
+        ):
             self._end_blockers()
             return BLOCKED_S
         try:
             done, is_blocked = self._store.transact(partial(self._look, now=now, beats=beats), ONCE)
         except Conflict:
-            return 0.0  # a fencing is under way: the next look tells
+            return 0.0  # a fencing is running: the next step sees its outcome
         except Deposed:
             member.deposed()
             return 0.0
         if beats:
             member.renewed(now)
         self._answered.update(done)
-        self._seen, self._look_by = seen, now + REASON_S
+        self._seen_counter, self._look_by = counter, now + REASON_S
         self._end_blockers()
         return min(
             BLOCKED_S if is_blocked else IDLE_S, member.due_in(now), self._until_next_version(now)
@@ -533,37 +547,39 @@ class Acknowledger:
         return min(self._paces.values(), default=now + IDLE_S) - now
 
     def _is_held_back(self) -> bool:
-        """Whether each job that was held back still is: that needs no look at the store."""
+        """Whether all delayed jobs still have blockers. Needs no read of the store."""
         return bool(self._held_back) and all(
-            any(self._locks.blockers(*each) for each in announcement.tables.items())
+            any(self._locks.blockers(*table) for table in announcement.tables.items())
             for announcement in self._held_back.values()
         )
 
     def _end_blockers(self) -> None:
-        """End the transactions in the way of jobs that wait no longer. One in which a statement
-        runs ends with it, so this is done again until they are gone."""
+        """End the blockers of jobs that request it.
+
+        A transaction with a running statement ends with the statement. The caller repeats this
+        until the blockers are gone."""
         for job_id, announcement in self._held_back.items():
             if not announcement.ends:
                 continue
             error = ErrQueryInterrupted.with_text(f"{_INTERRUPTED}: {announcement.ends}")
             for table in announcement.tables.items():
                 for hold in self._locks.blockers(*table):
-                    if hold.end is not None and not hold.reads:  # a reader blocks no longer soon
-                        told = f"connection {hold.session} ({hold.about[:TOLD_LETTERS]})"
-                        ended = Blocker(told, hold.session, ended=True)
-                        self._ended.setdefault(job_id, {})[told] = ended
+                    if hold.end is not None and not hold.reads:  # a reader soon stops blocking
+                        description = f"connection {hold.session} ({hold.about[:TOLD_LETTERS]})"
+                        ended = Blocker(description, hold.session, ended=True)
+                        self._ended.setdefault(job_id, {})[description] = ended
                         hold.end(error)
 
     def _look(self, txn: Transaction, now: float, beats: bool) -> tuple[dict[int, Place], bool]:
-        """What is acknowledged in it, by job id, and whether some job is held back."""
+        """Returns the acknowledged places by job id, and whether some job is delayed."""
         self._member.confirm(txn)
-        wanted = announced(txn)
-        self._tidy(txn, wanted)
+        announcements = announced(txn)
+        self._tidy(txn, announcements)
         fresh = {
             j: a
-            for j, a in wanted.items()
+            for j, a in announcements.items()
             if self._answered.get(j, NOTHING) < a.place
-            and not (a.assent is not None and assent.relied_on(txn, a.assent))
+            and not (a.assent is not None and assent.is_valid(txn, a.assent))
             and all(self._paces.get(table, 0.0) <= now for table in a.tables)
         }
         blocked = self._blocked(txn, fresh)
@@ -583,19 +599,19 @@ class Acknowledger:
         return done, bool(blocked)
 
     def _blocked(
-        self, txn: Transaction, wanted: Mapping[int, Announcement]
+        self, txn: Transaction, announcements: Mapping[int, Announcement]
     ) -> dict[int, list[Hold]]:
-        if not wanted or txn.get(LOCK_VARIABLE) == b"OFF":
+        if not announcements or txn.get(LOCK_VARIABLE) == b"OFF":
             return {}
-        found = {
+        holds_by_job = {
             job_id: [
                 hold
-                for table_id, revision in each.tables.items()
+                for table_id, revision in announcement.tables.items()
                 for hold in self._locks.blockers(table_id, revision)
             ]
-            for job_id, each in wanted.items()
+            for job_id, announcement in announcements.items()
         }
-        return {job_id: holds for job_id, holds in found.items() if holds}
+        return {job_id: holds for job_id, holds in holds_by_job.items() if holds}
 
     def _explain(
         self, txn: Transaction, blocked: Mapping[int, list[Hold]], now: float, beats: bool
@@ -603,21 +619,21 @@ class Acknowledger:
         for job_id, holds in blocked.items():
             if beats or now - self._explained.get(job_id, float("-inf")) >= REASON_S:
                 self._explained[job_id] = now
-                told = [
+                blocking = [
                     Blocker(hold.reason(now), hold.session, now - hold.since, hold.about)
                     for hold in holds[:SHOWN]
                 ]
-                self._write(txn, job_id, self._answered.get(job_id, NOTHING), told)
+                self._write(txn, job_id, self._answered.get(job_id, NOTHING), blocking)
 
-    def _write(self, txn: Transaction, job_id: int, place: Place, told: list[Blocker]) -> None:
-        told = [*told, *list(self._ended.get(job_id, {}).values())[:SHOWN]]
-        txn.write(WriteKind.PLACE, ack_key(job_id, self._member.id), ack(place, told))
+    def _write(self, txn: Transaction, job_id: int, place: Place, blocking: list[Blocker]) -> None:
+        blocking = [*blocking, *list(self._ended.get(job_id, {}).values())[:SHOWN]]
+        txn.write(WriteKind.PLACE, ack_key(job_id, self._member.id), ack(place, blocking))
         txn.notify("ack")
 
-    def _tidy(self, txn: Transaction, wanted: Mapping[int, Announcement]) -> None:
-        for job_id in [j for j in self._ended if j not in wanted]:
+    def _tidy(self, txn: Transaction, announcements: Mapping[int, Announcement]) -> None:
+        for job_id in [j for j in self._ended if j not in announcements]:
             del self._ended[job_id]
-        for job_id in [j for j in (*self._answered, *self._explained) if j not in wanted]:
+        for job_id in [j for j in (*self._answered, *self._explained) if j not in announcements]:
             self._answered.pop(job_id, None)
             self._explained.pop(job_id, None)
             if txn.get(ack_key(job_id, self._member.id)) is not None:
@@ -632,8 +648,8 @@ WRITERS: Topic[list[tuple[int, int]], list[tuple[int, str]]] = Topic(
 )
 
 
-def told_elsewhere(asking: Asking, check: Check, tables: Mapping[int, int]) -> Iterator[str]:
-    """What each other front says of transactions that planned with less than these revisions."""
+def blockers_elsewhere(asking: Asking, check: Check, tables: Mapping[int, int]) -> Iterator[str]:
+    """Messages about transactions of other fronts that planned with older revisions."""
     others = asking.other_fronts() if tables else []
     answers = asking.ask_members(WRITERS, list(tables.items()), others, WRITERS_ANSWER_S, check)
     for front in others:
@@ -644,10 +660,10 @@ def told_elsewhere(asking: Asking, check: Check, tables: Mapping[int, int]) -> I
 
 
 def writers(locks: MetadataLocks) -> Handler[list[tuple[int, int]], list[tuple[int, str]]]:
-    """What a front answers."""
+    """Answers with this front's blockers, for `blockers_elsewhere`."""
 
-    def answer(asked: list[tuple[int, int]]) -> list[tuple[int, str]]:
-        blockers = (hold for table, revision in asked for hold in locks.blockers(table, revision))
+    def answer(tables: list[tuple[int, int]]) -> list[tuple[int, str]]:
+        blockers = (hold for table, revision in tables for hold in locks.blockers(table, revision))
         return [(hold.session, hold.about) for hold in blockers]
 
     return Handler(WRITERS, answer)

@@ -82,7 +82,7 @@ class OtherNodes:
         answers = self._asking.ask_members(TASKS, share, [info], math.inf, check)
         if info.id in answers.silent:
             raise Unavailable(f"{info.title} {answers.silent[info.id]}")
-        return [task.decode_outcome(raw) for raw in answers.given[info.id]]
+        return [task.decode_outcome(raw) for raw in answers.replies[info.id]]
 
     def start(
         self, crew: Crew, own: TaskBatch | None, shares: Sequence[WaveShare]

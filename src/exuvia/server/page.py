@@ -26,7 +26,7 @@ from exuvia.catalog.model import STATE_TEXT, SchemaState, TableInfo
 from exuvia.catalog.system_tables import MYSQL_ID
 from exuvia.cluster import member as members
 from exuvia.cluster.member import Member
-from exuvia.cluster.nodes import MemberRow, everybody
+from exuvia.cluster.nodes import MemberRow, all_members
 from exuvia.cluster.owner import OwnerWatch, owner_of
 from exuvia.cluster.questions import Asking
 from exuvia.ddl import admin, queue
@@ -252,7 +252,7 @@ class StatusPage:
         store, member, *_ = self._from
         clock = self._from.clock
         asking = Asking(store, member, clock)
-        rows = everybody(store, member, clock, lambda: None, meta.version)
+        rows = all_members(store, member, clock, lambda: None, meta.version)
         with store.read() as txn:
             handlers = list(_handlers(txn))
             logs = [self._log(txn, log) for log in islice(change_log.logs(txn), SHOWN_LOGS)]

@@ -278,8 +278,8 @@ class ClusterProcesses:
         if front is None:
             return done
         answers = self._asking.ask_members(_KILL, (connection_id, query_only, only_of), [front])
-        if front.id in answers.given:
-            return answers.given[front.id]
+        if front.id in answers.replies:
+            return answers.replies[front.id]
         if answers.silent[front.id] == ENDED:
             return done
         raise ErrUnknown(f"{front.title} {answers.silent[front.id]}; it may still end the query")

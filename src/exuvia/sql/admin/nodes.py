@@ -17,7 +17,7 @@ from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.base.types import packed_moment
 from exuvia.catalog import meta
 from exuvia.cluster import member as members
-from exuvia.cluster.nodes import everybody
+from exuvia.cluster.nodes import all_members
 from exuvia.cluster.owner import hand_over, owner_of
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.nodes import AdminResignOwner, AdminShowDdlNodes
@@ -39,7 +39,7 @@ def show_ddl_nodes(context: Context, node: AdminShowDdlNodes) -> Result:
     services = context.session.services
     check = context.session.check_interrupt
     rows: list[Row] = []
-    for member in everybody(services.store, services.member, services.clock, check, meta.version):
+    for member in all_members(services.store, services.member, services.clock, check, meta.version):
         info, state = member.info, member.state
         rows.append(
             [

@@ -20,7 +20,7 @@ import msgspec
 
 from exuvia.base.mysql_errors import ErrNotSupportedYet
 from exuvia.cluster.questions import Asking
-from exuvia.cluster.versions import told_elsewhere
+from exuvia.cluster.versions import blockers_elsewhere
 from exuvia.ddl import explain as ddl_explain
 from exuvia.ddl import groups
 from exuvia.ddl.actions import is_reorg
@@ -104,7 +104,7 @@ def change_rows(session: SessionApi, txn: Transaction, jobs: list[Job]) -> Itera
             runner, pacing = ddl_explain.runner(txn, work), pace.tell(work.rows)
             lines.append(["Reorg", f"{work.rows:.2f}", runner, work.what, f"{size}, {pacing}"])
         asking = Asking(services.store, services.member, services.clock)
-        elsewhere = partial(told_elsewhere, asking, session.check_interrupt)
+        elsewhere = partial(blockers_elsewhere, asking, session.check_interrupt)
         waits = ddl_explain.waits_of(txn, job, services.locks, elsewhere)
         for wait in waits if taking is None else ():
             lines.append(["Waits", "", "", wait, "now"])
