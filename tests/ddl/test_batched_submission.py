@@ -110,5 +110,5 @@ def test_a_session_that_is_gone_loses_no_job():
     cluster = SmallCluster(fronts=2)
     job_id = cluster.submit(requests.create_database("d"))
     gone = cluster.fronts.pop(0)
-    cluster.store.let_go(f"member-{gone.member.id}")
+    cluster.store.end_presence(f"member-{gone.member.id}")
     assert cluster.finish(job_id).state == JobState.SYNCED

@@ -115,7 +115,7 @@ def test_another_owner_builds_them_once_the_loader_is_done(it):
     it.finish()
     while not it.cluster.read(lambda txn: epoch_of(txn, it.job_id)) > it.epoch:
         it.cluster.step()
-    it.cluster.store.let_go(f"member-{it.member.id}")
+    it.cluster.store.end_presence(f"member-{it.member.id}")
     it.cluster.fronts.pop()
     it.cluster.crash_owner()
     assert it.cluster.finish(it.job_id).state == JobState.SYNCED
@@ -132,7 +132,7 @@ def test_another_owner_goes_on_waiting(it):
 
 def test_without_its_loader_it_turns_back_and_leaves_nothing(it):
     it.load()
-    it.cluster.store.let_go(f"member-{it.member.id}")
+    it.cluster.store.end_presence(f"member-{it.member.id}")
     it.cluster.fronts.pop()
     job = it.cluster.finish(it.job_id)
     assert job.state == JobState.ROLLBACK_DONE
@@ -142,7 +142,7 @@ def test_without_its_loader_it_turns_back_and_leaves_nothing(it):
 
 
 def test_law_2_a_loader_that_wakes_up_late_writes_nothing(it):
-    it.cluster.store.let_go(f"member-{it.member.id}")
+    it.cluster.store.end_presence(f"member-{it.member.id}")
     it.cluster.fronts.pop()
     job = it.cluster.finish(it.job_id)
     with pytest.raises(Deposed):

@@ -221,7 +221,7 @@ def test_law_2_who_is_deposed_between_its_look_and_its_commit_deletes_nothing():
 
     def overtaken(packet):
         cluster.store.commit = commit
-        cluster.store.let_go(f"member-{cluster.owner.member.id}")
+        cluster.store.end_presence(f"member-{cluster.owner.member.id}")
         another = cluster.another_owner()
         another.ddl.gc_campaign.step(cluster.clock.monotonic())
         assert another.ddl.gc_campaign.is_owner

@@ -1,4 +1,4 @@
-"""Every engine. The one on a server needs PostgreSQL, which `make setup-test` installs."""
+"""A store of every engine. PostgreSQL is needed for one of them; `make setup-test` installs it."""
 
 from collections.abc import Iterator
 from pathlib import Path

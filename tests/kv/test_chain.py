@@ -1,4 +1,4 @@
-"""Transactions behind one another: each by itself, one wait for the disk, on every engine alike."""
+"""Chains: consecutive transactions with one wait for the disk, on every engine."""
 
 import random
 from itertools import pairwise
@@ -16,7 +16,7 @@ ALL = Span(b"t", b"u")
 
 
 def put(at: Store | Chain, **payloads: str) -> int:
-    """One transaction of a store or of a chain."""
+    """Commit one transaction of a store or of a chain."""
     txn = at.begin()
     for name, payload in payloads.items():
         txn.put(b"t" + name.encode(), payload.encode())
@@ -25,12 +25,12 @@ def put(at: Store | Chain, **payloads: str) -> int:
 
 def rows(at: Store) -> dict[str, str]:
     txn = at.begin()
-    found = {key[1:].decode(): payload.decode() for key, payload in txn.scan(ALL)}
+    pairs = {key[1:].decode(): payload.decode() for key, payload in txn.scan(ALL)}
     txn.rollback()
-    return found
+    return pairs
 
 
-def test_each_reads_what_those_before_it_wrote(store: Store) -> None:
+def test_each_transaction_of_a_chain_reads_the_earlier_writes(store: Store) -> None:
     put(store, a="1", b="2", c="3")
     chain = Chain(store)
     put(chain, a="4", d="5")
@@ -47,7 +47,7 @@ def test_each_reads_what_those_before_it_wrote(store: Store) -> None:
     assert [keys for keys, _ in third.snapshot.chunks(ALL)] == [[b"ta", b"tc"]]
     third.put(b"ta", b"6")
     third.commit()
-    assert rows(store) == {"a": "1", "b": "2", "c": "3"}  # nothing is there before the flush
+    assert rows(store) == {"a": "1", "b": "2", "c": "3"}  # before the flush nothing is stored
     stamps = chain.flush()
     assert rows(store) == {"a": "6", "c": "3"}
     assert len(stamps) == 3
@@ -57,19 +57,19 @@ def test_each_reads_what_those_before_it_wrote(store: Store) -> None:
         assert reader.sequence >= stamps[-1]
 
 
-def test_the_first_that_is_refused_ends_it_and_those_before_it_stand(store: Store) -> None:
+def test_the_first_refusal_ends_a_chain_and_earlier_packets_are_committed(store: Store) -> None:
     put(store, a="1", b="1")
     chain = Chain(store)
     put(chain, x="1")
     put(chain, b="2", y="1")
     put(chain, z="1")
-    put(store, b="9")  # a session between
+    put(store, b="9")  # another session commits in between
     with pytest.raises(Conflict, match="lost update"):
         chain.flush()
     assert rows(store) == {"a": "1", "b": "9", "x": "1"}
 
 
-def test_a_key_that_two_of_them_write_is_validated_for_both(store: Store) -> None:
+def test_a_key_written_twice_in_a_chain_is_validated_for_both(store: Store) -> None:
     put(store, a="1")
     chain = Chain(store)
     for payload in "234":
@@ -92,7 +92,7 @@ def test_a_key_that_two_of_them_write_is_validated_for_both(store: Store) -> Non
     assert rows(store) == {"a": "6"}
 
 
-def test_a_fence_that_falls_ends_it(store: Store) -> None:
+def test_a_broken_fence_ends_a_chain(store: Store) -> None:
     put(store, epoch="1")
     chain = Chain(store)
     for name in "ab":
@@ -119,7 +119,7 @@ def test_entries_are_judged_in_their_order(store: Store) -> None:
     assert rows(store) == {"k": "\x002"}
 
 
-def test_what_is_not_flushed_is_forgotten_and_a_rollback_is_no_part_of_it(store: Store) -> None:
+def test_packets_without_a_flush_and_rolled_back_ones_are_discarded(store: Store) -> None:
     chain = Chain(store)
     put(chain, a="1")
     chain.close()
@@ -133,20 +133,20 @@ def test_what_is_not_flushed_is_forgotten_and_a_rollback_is_no_part_of_it(store:
     assert Chain(store).flush() == []
 
 
-def test_sequences_that_transactions_see_never_come_twice(store: Store) -> None:
-    seen: list[int] = []
+def test_sequences_of_transactions_are_never_repeated(store: Store) -> None:
+    sequences: list[int] = []
     for size in (3, 1, 4):
         chain = Chain(store)
         for n in range(size):
             txn = chain.begin()
-            seen.append(txn.sequence)
+            sequences.append(txn.sequence)
             txn.put(b"t%d" % n, b"x")
             txn.commit()
         chain.flush()
-    assert seen == sorted(set(seen))
+    assert sequences == sorted(set(sequences))
 
 
-def test_waiters_are_woken_once_it_is_flushed(store: Store) -> None:
+def test_waiters_are_woken_after_the_flush(store: Store) -> None:
     before = store.counter("bell")
     chain = Chain(store)
     for name in "ab":
@@ -160,7 +160,7 @@ def test_waiters_are_woken_once_it_is_flushed(store: Store) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_chain_leaves_what_one_by_one_leaves(seed: int) -> None:
+def test_a_chain_has_the_same_effect_as_single_commits(seed: int) -> None:
     chance = random.Random(seed)
     chained, singly = MemoryStore(), MemoryStore()
     for _ in range(10):
@@ -171,9 +171,9 @@ def test_a_chain_leaves_what_one_by_one_leaves(seed: int) -> None:
                 txn = at.begin()
                 for act, name in acts:
                     key = b"t" + name.encode()
-                    seen = b"".join(payload for _, payload in txn.scan(ALL))
+                    content = b"".join(payload for _, payload in txn.scan(ALL))
                     if act == "p":
-                        txn.put(key, (txn.get(key) or b"")[-3:] + b"%d" % (len(seen) % 10))
+                        txn.put(key, (txn.get(key) or b"")[-3:] + b"%d" % (len(content) % 10))
                     elif act == "d" and txn.get(key) is not None:
                         txn.delete(key)
                     elif act == "r":
@@ -183,7 +183,7 @@ def test_a_chain_leaves_what_one_by_one_leaves(seed: int) -> None:
         assert rows(chained) == rows(singly)
 
 
-def test_one_wait_for_the_disk(tmp_path: Path) -> None:
+def test_a_chain_waits_once_for_the_disk(tmp_path: Path) -> None:
     store = open_store(f"lmdb://{tmp_path}/store")
     put(store, a="1")
     info = store.environment.lmdb.info  # type: ignore[attr-defined]

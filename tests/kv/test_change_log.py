@@ -1,4 +1,4 @@
-"""The change log: what each commit changed, missed by no reader and in order."""
+"""The change log: the rows before each commit; readers see every change once and in order."""
 
 import random
 import threading
@@ -27,42 +27,42 @@ def put(txn: Transaction, n: int, value: bytes | None) -> None:
 
 
 def state(store: Store) -> tuple[View, dict[bytes, bytes]]:
-    """All rows, and the view that shows them."""
+    """All rows, and the view in which they were read."""
     with store.read() as txn:
         txn.open()
-        found = {k[keys.HANDLE_AT :]: v for k, v in txn.scan(keys.span_of(ROWS))}
-        return txn.snapshot.view, found
+        rows = {k[keys.HANDLE_AT :]: v for k, v in txn.scan(keys.span_of(ROWS))}
+        return txn.snapshot.view, rows
 
 
-def changes(store: Store, known: View | None) -> tuple[View, list[tuple]]:
-    """(handle, before, after) in order since the view, and the view they lead to."""
+def changes(store: Store, view: View | None) -> tuple[View, list[tuple]]:
+    """(handle, before, after) in order since the view, and the view of the last change."""
     with store.read() as txn:
         txn.open()
-        found = change_log.in_order(txn.snapshot, LOG, ROWS, known)
-        return txn.snapshot.view, [(c.handle, c.before, after) for c, after in found]
+        records = change_log.in_order(txn.snapshot, LOG, ROWS, view)
+        return txn.snapshot.view, [(c.handle, c.before, after) for c, after in records]
 
 
 def test_a_commit_leaves_one_record_of_each_row_that_it_changes(store: Store) -> None:
     store.transact(lambda txn: [put(txn, n, b"old") for n in (1, 2, 3)])
-    known, _ = state(store)
+    view, _ = state(store)
 
     def work(txn: Transaction) -> None:
         put(txn, 1, b"new")
-        put(txn, 1, b"newer")  # twice: one record
+        put(txn, 1, b"newer")  # written twice: one record
         put(txn, 2, b"new")
-        put(txn, 2, b"old")  # back again: none
+        put(txn, 2, b"old")  # the same payload again: no record
         mark = txn.mark()
         put(txn, 3, b"new")
-        txn.back_to(mark)  # undone: none
+        txn.back_to(mark)  # undone: no record
         put(txn, 4, b"new")
         put(txn, 5, b"new")
-        put(txn, 5, None)  # came and went: none
+        put(txn, 5, None)  # inserted and removed: no record
         assert txn.put_new([key(6), key(7)], [b"six", b"seven"], [], LOG)
 
     store.transact(work)
     store.transact(lambda txn: put(txn, 4, None))
-    _, found = changes(store, known)
-    assert found == [
+    _, changes_seen = changes(store, view)
+    assert changes_seen == [
         (keys.i64(1), b"old", b"newer"),
         (keys.i64(4), None, b"new"),
         (keys.i64(6), None, b"six"),
@@ -70,8 +70,8 @@ def test_a_commit_leaves_one_record_of_each_row_that_it_changes(store: Store) ->
         (keys.i64(4), b"new", None),
     ]
     with store.read() as txn:
-        folded = change_log.rows_changed(txn.snapshot, LOG, ROWS, known)
-    assert [(each.handle, each.before, each.after) for each in folded] == [
+        folded = change_log.rows_changed(txn.snapshot, LOG, ROWS, view)
+    assert [(row.handle, row.before, row.after) for row in folded] == [
         (keys.i64(1), b"old", b"newer"),
         (keys.i64(6), None, b"six"),
         (keys.i64(7), None, b"seven"),
@@ -80,19 +80,19 @@ def test_a_commit_leaves_one_record_of_each_row_that_it_changes(store: Store) ->
 
 def test_a_refused_commit_leaves_no_record(store: Store) -> None:
     store.transact(lambda txn: put(txn, 1, b"old"))
-    known, _ = state(store)
+    view, _ = state(store)
     late = store.begin()
     put(late, 1, b"late")
     store.transact(lambda txn: put(txn, 1, b"first"))
     with pytest.raises(Conflict):
         late.commit()
-    assert changes(store, known)[1] == [(keys.i64(1), b"old", b"first")]
+    assert changes(store, view)[1] == [(keys.i64(1), b"old", b"first")]
 
 
-def test_what_is_read_again_after_a_rollback_is_what_the_record_says(store: Store) -> None:
-    """A statement is undone with what it required, the next one reads a newer row."""
+def test_after_a_statement_rollback_the_record_has_the_row_read_later(store: Store) -> None:
+    """A statement is undone together with its requirements; the next one reads a newer row."""
     store.transact(lambda txn: put(txn, 1, b"old"))
-    known, _ = state(store)
+    view, _ = state(store)
     txn = store.begin()
     mark, expecting = txn.mark(), txn.expecting()
     put(txn, 1, b"mine")
@@ -105,26 +105,26 @@ def test_what_is_read_again_after_a_rollback_is_what_the_record_says(store: Stor
         put(txn, 1, b"mine")
         txn.commit()
     former.close()
-    assert changes(store, known)[1] == [
+    assert changes(store, view)[1] == [
         (keys.i64(1), b"old", b"theirs"),
         (keys.i64(1), b"theirs", b"mine"),
     ]
 
 
 @pytest.mark.parametrize("many", [5, 400])
-def test_a_large_commit_has_its_records_too(store: Store, many: int) -> None:
+def test_a_large_commit_writes_records(store: Store, many: int) -> None:
     store.transact(lambda txn: [put(txn, n, b"old") for n in range(many)])
-    known, before = state(store)
+    view, before = state(store)
     store.transact(lambda txn: [put(txn, n, None if n % 2 else b"new") for n in range(many)])
-    _, found = changes(store, known)
-    assert len(found) == many
-    assert replayed(before, found) == state(store)[1]
+    _, changes_seen = changes(store, view)
+    assert len(changes_seen) == many
+    assert replayed(before, changes_seen) == state(store)[1]
 
 
-def replayed(rows: dict[bytes, bytes], found: list[tuple]) -> dict[bytes, bytes]:
-    """The rows after those changes; each must fit what stood there."""
+def replayed(rows: dict[bytes, bytes], changes_made: list[tuple]) -> dict[bytes, bytes]:
+    """The rows after these changes. Each change must match the row before it."""
     rows = dict(rows)
-    for handle, before, after in found:
+    for handle, before, after in changes_made:
         assert rows.get(handle) == before, handle
         if after is None:
             rows.pop(handle, None)
@@ -133,10 +133,10 @@ def replayed(rows: dict[bytes, bytes], found: list[tuple]) -> dict[bytes, bytes]
     return rows
 
 
-def test_readers_beside_writers_see_each_change_once_and_in_order(store: Store) -> None:
-    """Few rows, many writers, inserts and deletes: replayed from any moment they lead to now."""
-    known, followed = state(store)
-    begun, start = known, dict(followed)
+def test_readers_see_each_change_once_and_in_order_under_concurrent_writes(store: Store) -> None:
+    """Few rows, many writers, inserts and deletes; replays from any view give the present rows."""
+    view, followed = state(store)
+    first_view, start = view, dict(followed)
     done = threading.Event()
     broken: list[BaseException] = []
 
@@ -160,22 +160,22 @@ def test_readers_beside_writers_see_each_change_once_and_in_order(store: Store) 
             broken.append(error)
 
     writers = [threading.Thread(target=write, args=(seed,)) for seed in range(4)]
-    for each in writers:
-        each.start()
+    for writer in writers:
+        writer.start()
 
     def ended() -> None:
-        for each in writers:
-            each.join()
+        for writer in writers:
+            writer.join()
         done.set()
 
     waiting = threading.Thread(target=ended)
     waiting.start()
     while not done.is_set():
-        known, found = changes(store, known)
-        followed = replayed(followed, found)
+        view, changes_seen = changes(store, view)
+        followed = replayed(followed, changes_seen)
     waiting.join()
     assert not broken
-    known, found = changes(store, known)
-    followed = replayed(followed, found)
-    at_once = replayed(start, changes(store, begun)[1])
+    view, changes_seen = changes(store, view)
+    followed = replayed(followed, changes_seen)
+    at_once = replayed(start, changes(store, first_view)[1])
     assert followed == at_once == state(store)[1]

@@ -1,6 +1,6 @@
-"""The engines are one: random histories of interleaved transactions end alike on all of them.
+"""Engines are equivalent: random histories of interleaved transactions have the same results.
 
-Every answer counts: what reads return, which commit is refused with what, what stands at the end.
+All answers are compared: results of reads, refusals, and the final content.
 """
 
 import random
@@ -33,7 +33,7 @@ STEPS = 400
 
 
 class World:
-    """One store, three open transactions; `act` gives each outcome as plain data."""
+    """One store with three open transactions; `act` returns each outcome as plain data."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -57,14 +57,14 @@ class World:
         return list(self.open[slot].scan(Span(low, high), limit, dice.random() < 0.5))
 
     def few(self, slot: int, dice: random.Random) -> object:
-        """Payloads, or that another way has to tell; never others than a scan's."""
+        """Payloads equal to those of a scan, or that `few` returned none."""
         low, high = sorted(dice.sample([*KEYS, b"t", b"u"], 2))
         most = dice.choice([0, 1, 3, 9])
-        found = self.open[slot].few(Span(low, high), most)
+        payloads = self.open[slot].few(Span(low, high), most)
         scanned = [payload for _, payload in self.open[slot].scan(Span(low, high))]
-        if found is None:
+        if payloads is None:
             return len(scanned)
-        payloads = list(found)
+        payloads = list(payloads)
         assert payloads == scanned
         assert len(payloads) <= most
         return payloads
@@ -75,9 +75,9 @@ class World:
         return None
 
     def remove_all(self, slot: int, dice: random.Random) -> object:
-        gone = dice.sample(KEYS, k=3)
-        self.open[slot].remove_all(gone)
-        return [self.open[slot].get(key) for key in gone]
+        removed = dice.sample(KEYS, k=3)
+        self.open[slot].remove_all(removed)
+        return [self.open[slot].get(key) for key in removed]
 
     def number(self, slot: int, dice: random.Random) -> object:
         self.open[slot].put(dice.choice(NUMBERS), dice.randrange(4).to_bytes(8, "big"))
@@ -117,19 +117,19 @@ class World:
             wants.append(AllAbsent(dice.sample(KEYS, k=2), "seen"))
         puts = [(dice.choice(NUMBERS), bytes(8))]
         payloads = dice.choice([LIVE, [LIVE + b"%d" % n for n in range(4)]])
-        found = self.store.bulk(keys, payloads, wants, puts, report=dice.random() < 0.7)
-        return (found.placed, found.present)
+        result = self.store.bulk(keys, payloads, wants, puts, report=dice.random() < 0.7)
+        return (result.placed, result.present)
 
     def standing(self, dice: random.Random) -> Standing:
-        """That some keys are what they are, or were a moment ago."""
+        """A requirement that some keys are unchanged, now or since a moment ago."""
         view = self.store.snapshot()
-        found = view.get_many(dice.sample([*KEYS, *NUMBERS], k=3))
+        raws = view.get_many(dice.sample([*KEYS, *NUMBERS], k=3))
         view.close()
-        kept = sorted(found)
-        stamps = b"".join(found[key][:STAMP_BYTES] for key in kept)
-        if kept and dice.random() < 0.3:
-            return Standing(kept, bytes(8) + stamps[8:], "seen", view.sequence - 1)
-        return Standing(kept, stamps, "seen", dice.choice([0, view.sequence]))
+        present = sorted(raws)
+        stamps = b"".join(raws[key][:STAMP_BYTES] for key in present)
+        if present and dice.random() < 0.3:
+            return Standing(present, bytes(8) + stamps[8:], "seen", view.sequence - 1)
+        return Standing(present, stamps, "seen", dice.choice([0, view.sequence]))
 
     def look(self, slot: int, dice: random.Random) -> object:
         return (self.store.count(Span(b"t", b"u")), self.store.counter("job"))
@@ -138,9 +138,9 @@ class World:
         for txn in self.open:
             txn.rollback()
         last = self.store.begin()
-        found = list(last.scan(Span(b"m", b"u")))
+        pairs = list(last.scan(Span(b"m", b"u")))
         last.rollback()
-        return (found, self.store.changes(Span(b"m", b"u")).pairs)
+        return (pairs, self.store.changes(Span(b"m", b"u")).pairs)
 
 
 ACTS = [
@@ -151,40 +151,41 @@ ACTS = [
 
 
 def run(seed: int, other: str, named: bool) -> set[object]:
-    """Every answer must be the same; of refusals the text too where it is `named`."""
+    """Compare all answers. `named`: also the texts of refusals."""
     worlds = [World(open_store("memory:")), World(open_store(other))]
     dice = [random.Random(seed) for _ in worlds]
     outcomes: set[object] = set()
     for step in range(STEPS):
         answers = [world.act(die) for world, die in zip(worlds, dice, strict=True)]
         refused = [isinstance(answer, tuple) and isinstance(answer[0], str) for answer in answers]
-        said = answers[0][0] if isinstance(answers[0], tuple) else "plain"
+        outcome_kind = answers[0][0] if isinstance(answers[0], tuple) else "plain"
         if all(refused) and not named:
             answers = [("refused",) for _ in answers]
         assert answers[0] == answers[1], f"step {step}"
-        outcomes.add(said if isinstance(said, str) else "plain")
+        outcomes.add(outcome_kind if isinstance(outcome_kind, str) else "plain")
     assert worlds[0].end() == worlds[1].end()
     worlds[1].store.close()
     return outcomes
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_random_histories_end_alike(seed: int, tmp_path: Path) -> None:
+def test_random_histories_have_the_same_results(seed: int, tmp_path: Path) -> None:
     assert {"Conflict", "Duplicate"} <= run(seed, f"lmdb://{tmp_path}/store?sync=0", named=True)
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_random_histories_end_alike_on_a_server(seed: int) -> None:
-    """Which of several broken requirements is named is each engine's own."""
+def test_random_histories_have_the_same_results_on_a_server(seed: int) -> None:
+    """Without texts: each engine names another one of several broken requirements."""
     assert {"Conflict", "Duplicate"} <= run(seed, shared_server().new_url(), named=False)
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_random_histories_end_alike_where_every_packet_is_arranged(
+def test_random_histories_have_the_same_results_if_every_packet_is_arranged(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a large one is, and looked up two keys at a time; which of several broken keys is named
-    is each way's own."""
+    """Every packet is handled as a large one, with two keys per read.
+
+    Without texts: each way names another one of several broken keys."""
     for name, value in {"SMALL": 0, "FEW": 0, "STRIDE": 2}.items():
         monkeypatch.setattr(committer, name, value)
     monkeypatch.setattr(validate, "STRIDE", 2)

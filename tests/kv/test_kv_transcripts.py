@@ -1,4 +1,4 @@
-"""What a store promises, one transcript an anomaly, the same on every engine."""
+"""The guarantees of a store, one transcript for each anomaly, the same on every engine."""
 
 import time
 from itertools import pairwise
@@ -37,7 +37,7 @@ ALL = Span(b"t", b"u")
 
 
 def fill(store: Store, **payloads: str) -> int:
-    """Put t-keys by name; the commit's sequence."""
+    """Put keys by name below "t". Returns the commit's sequence."""
     txn = store.begin()
     for name, payload in payloads.items():
         txn.put(b"t" + name.encode(), payload.encode())
@@ -45,18 +45,18 @@ def fill(store: Store, **payloads: str) -> int:
 
 
 def rows(store: Store) -> dict[str, str]:
-    """Every t-key and its payload."""
+    """All keys below "t" and their payloads."""
     txn = store.begin()
-    found = {key[1:].decode(): payload.decode() for key, payload in txn.scan(ALL)}
+    payloads = {key[1:].decode(): payload.decode() for key, payload in txn.scan(ALL)}
     txn.rollback()
-    return found
+    return payloads
 
 
 def payload_at(store: Store, key: bytes) -> bytes | None:
     txn = store.begin()
-    found = txn.get(key)
+    payload = txn.get(key)
     txn.rollback()
-    return found
+    return payload
 
 
 # -- snapshots ---------------------------------------------------------------------------------
@@ -95,28 +95,28 @@ def test_a_transaction_reads_its_own_writes(store: Store) -> None:
     txn.delete(b"tc")
     txn.put(b"te", b"50")
     txn.put(b"tf", b"6")
-    seen = [(b"ta", b"1"), (b"tb", b"2"), (b"te", b"50"), (b"tf", b"6")]
-    assert list(txn.scan(ALL)) == seen
-    assert list(txn.scan(ALL, reverse=True)) == seen[::-1]
-    assert list(txn.scan(ALL, limit=2)) == seen[:2]
-    assert list(txn.scan(ALL, limit=2, reverse=True)) == seen[:1:-1]
-    assert list(txn.scan(Span(b"tb", b"te"))) == seen[1:2]
+    pairs = [(b"ta", b"1"), (b"tb", b"2"), (b"te", b"50"), (b"tf", b"6")]
+    assert list(txn.scan(ALL)) == pairs
+    assert list(txn.scan(ALL, reverse=True)) == pairs[::-1]
+    assert list(txn.scan(ALL, limit=2)) == pairs[:2]
+    assert list(txn.scan(ALL, limit=2, reverse=True)) == pairs[:1:-1]
+    assert list(txn.scan(Span(b"tb", b"te"))) == pairs[1:2]
     assert txn.get_many([b"tc", b"te", b"ta", b"tz"]) == [None, b"50", b"1", None]
     txn.commit()
     assert rows(store) == {"a": "1", "b": "2", "e": "50", "f": "6"}
 
 
-def test_a_scan_is_not_led_astray_by_what_is_written_meanwhile(store: Store) -> None:
+def test_a_scan_does_not_show_later_writes(store: Store) -> None:
     fill(store, a="1", b="2", c="3")
     txn = store.begin()
     txn.put(b"ta", b"10")
-    seen = []
+    pairs = []
     for key, payload in txn.scan(ALL):
-        seen.append((key, payload))
+        pairs.append((key, payload))
         txn.put(b"tb", b"20")
         txn.delete(b"tc")
         txn.put(key + b"x", b"new")
-    assert seen == [(b"ta", b"10"), (b"tb", b"2"), (b"tc", b"3")]
+    assert pairs == [(b"ta", b"10"), (b"tb", b"2"), (b"tc", b"3")]
 
 
 def test_chunks_give_raw_values_and_keep_to_the_span(store: Store) -> None:
@@ -141,7 +141,7 @@ def test_long_scans_cross_every_chunk_border(store: Store) -> None:
     assert [key for key, _ in txn.scan(inner, reverse=True)] == keys[31:5_000][::-1]
 
 
-def test_an_abandoned_scan_leaves_nothing_behind(store: Store) -> None:
+def test_an_abandoned_scan_leaves_no_snapshot(store: Store) -> None:
     fill(store, a="1", b="2", c="3")
     txn = store.begin()
     scan = txn.scan(ALL)
@@ -209,7 +209,7 @@ def test_write_skew_is_refused_through_require(store: Store) -> None:
     assert rows(store) == {"x": "off", "y": "on"}
 
 
-def test_require_holds_absence_too(store: Store) -> None:
+def test_require_also_protects_absent_keys(store: Store) -> None:
     txn = store.begin()
     txn.require(b"ta")
     txn.put(b"tb", b"only while a is absent")
@@ -252,7 +252,7 @@ def test_a_refused_transaction_leaves_nothing(store: Store) -> None:
     assert store.counter("job") == before
 
 
-def test_law_2_an_epoch_that_moved_on_deposes(store: Store) -> None:
+def test_law_2_a_commit_under_a_former_epoch_is_deposed(store: Store) -> None:
     fill(store, epoch="7")
     owner = store.begin()
     owner.require_equal(b"tepoch", b"7")
@@ -334,7 +334,7 @@ def test_law_5_only_the_row_that_holds_an_entry_removes_it(store: Store, kind: W
     assert payload_at(store, ENTRY) == (None if kind == WriteKind.RELEASE else TOMBSTONE)
 
 
-def test_an_entry_left_alone_was_not_written(store: Store) -> None:
+def test_an_entry_of_another_row_keeps_its_stamp(store: Store) -> None:
     write(store, WriteKind.CLAIM, payload=YOURS)
     careful = store.begin()
     careful.require(ENTRY)
@@ -343,7 +343,7 @@ def test_an_entry_left_alone_was_not_written(store: Store) -> None:
     careful.commit()
 
 
-def test_law_6_a_burial_leaves_a_tombstone_where_nothing_stood(store: Store) -> None:
+def test_law_6_a_burial_of_an_absent_entry_leaves_a_tombstone(store: Store) -> None:
     write(store, WriteKind.BURY)
     assert payload_at(store, ENTRY) == TOMBSTONE
     write(store, WriteKind.CLAIM)
@@ -395,7 +395,7 @@ def test_a_bulk_reports_a_key_that_is_twice_in_its_own_list(store: Store) -> Non
     assert rows(store) == {"a": "1", "b": "3"}
 
 
-def test_a_bulk_may_overwrite_what_is_not_published(store: Store) -> None:
+def test_a_bulk_may_overwrite_an_unpublished_table(store: Store) -> None:
     fill(store, a="old")
     result = store.bulk([b"ta", b"tb"], b"new", overwrite=True, report=True)
     assert (result.placed, result.present) == (2, [])
@@ -413,7 +413,7 @@ def test_law_2_a_bulk_checks_its_requirements_first(store: Store) -> None:
 
 
 def chained(store: Store, batches: list[Bulk]) -> list[BulkResult]:
-    """All of a chain, however much of it the store does at a time."""
+    """Run all bulks of a chain, repeating the call if the store stops early."""
     results: list[BulkResult] = []
     while len(results) < len(batches):
         results += store.bulk_chain(iter(batches[len(results) :]), 1.0)
@@ -434,10 +434,10 @@ def test_law_6_each_bulk_of_a_chain_has_its_own_outcome(store: Store) -> None:
     assert payload_at(store, b"m/point") == b"tf"
 
 
-def test_law_2_a_chain_of_bulks_ends_before_the_one_that_is_refused(store: Store) -> None:
+def test_law_2_a_chain_of_bulks_ends_before_the_refused_one(store: Store) -> None:
     fill(store, epoch="1")
-    mine, left = [Equal(b"tepoch", b"1")], [Equal(b"tepoch", b"0")]
-    batches = [Bulk([b"ta"], b"x", mine), Bulk([b"tb"], b"x", left), Bulk([b"tc"], b"x", mine)]
+    mine, broken = [Equal(b"tepoch", b"1")], [Equal(b"tepoch", b"0")]
+    batches = [Bulk([b"ta"], b"x", mine), Bulk([b"tb"], b"x", broken), Bulk([b"tc"], b"x", mine)]
     with pytest.raises(Deposed):
         chained(store, batches)
     assert rows(store) == {"a": "x", "epoch": "1"}
@@ -536,7 +536,7 @@ class WatchedView:
 
 
 class Watched(ForwardingStore):
-    """Counts the snapshots that are open, and the waits between attempts with how many were."""
+    """Counts open snapshots; records for each wait between attempts how many were open."""
 
     def __init__(self, shared: Store) -> None:
         super().__init__(shared)
@@ -551,7 +551,7 @@ class Watched(ForwardingStore):
         return self.shared.commit(packet)
 
     def before_commit(self) -> None:
-        """What a test lets happen there."""
+        """Called before each commit; tests replace it."""
 
     def back_off(self, attempt: int) -> None:
         self.waits.append((attempt, self.open))
@@ -578,21 +578,21 @@ def test_every_engine_reads_and_transacts(store: Store) -> None:
     assert rows(store) == {"a": "2"}
 
 
-def test_a_read_that_raises_leaves_no_snapshot(watched: Watched) -> None:
+def test_a_read_that_raises_closes_its_snapshot(watched: Watched) -> None:
     with pytest.raises(ZeroDivisionError), watched.read() as txn:
         next(txn.scan(ALL), None)
         raise ZeroDivisionError
     assert watched.open == 0
 
 
-def test_what_a_read_writes_is_read_through_and_lost(watched: Watched) -> None:
+def test_writes_in_a_read_are_visible_there_and_discarded(watched: Watched) -> None:
     with watched.read() as txn:
         txn.put(b"ta", b"1")
         assert txn.get(b"ta") == b"1"
     assert rows(watched) == {}
 
 
-def test_only_its_lender_commits_a_transaction(watched: Watched) -> None:
+def test_a_managed_transaction_cannot_be_committed_by_its_user(watched: Watched) -> None:
     def commits_itself(txn: Transaction) -> None:
         txn.put(b"ta", b"1")
         txn.commit()
@@ -604,7 +604,7 @@ def test_only_its_lender_commits_a_transaction(watched: Watched) -> None:
     assert (rows(watched), watched.open) == ({}, 0)
 
 
-def test_work_is_committed_and_its_answer_given(watched: Watched) -> None:
+def test_work_is_committed_and_its_result_returned(watched: Watched) -> None:
     def work(txn: Transaction) -> str:
         txn.put(b"ta", b"1")
         txn.notify("job")
@@ -628,15 +628,15 @@ def test_work_that_writes_nothing_commits_nothing(watched: Watched) -> None:
 
 
 def add_one(txn: Transaction) -> int:
-    found = int(txn.get(b"ta") or b"0") + 1
-    txn.put(b"ta", str(found).encode())
-    return found
+    number = int(txn.get(b"ta") or b"0") + 1
+    txn.put(b"ta", str(number).encode())
+    return number
 
 
 def racing(watched: Watched, times: int) -> list[str]:
-    """Somebody else adds 10 before each of the next commits; the payloads they leave."""
-    left = [str(10 * n) for n in range(1, times + 1)]
-    following = iter(left)
+    """Have another session add 10 before each of the next commits. Returns its payloads."""
+    payloads = [str(10 * n) for n in range(1, times + 1)]
+    following = iter(payloads)
 
     def before_commit() -> None:
         for payload in following:
@@ -644,44 +644,44 @@ def racing(watched: Watched, times: int) -> list[str]:
             return
 
     watched.before_commit = before_commit  # type: ignore[method-assign]
-    return left
+    return payloads
 
 
 def test_a_conflict_is_retried_on_a_new_snapshot(watched: Watched) -> None:
     racing(watched, 3)
     assert watched.transact(add_one) == 31
     assert rows(watched.shared) == {"a": "31"}
-    assert watched.waits == [(0, 0), (1, 0), (2, 0)]  # and none is held while it waits
+    assert watched.waits == [(0, 0), (1, 0), (2, 0)]  # no snapshot is open during a wait
     assert watched.open == 0
 
 
 def test_a_conflict_that_the_work_itself_meets_is_retried(watched: Watched) -> None:
-    seen: list[Transaction] = []
+    txns: list[Transaction] = []
 
     def work(txn: Transaction) -> int:
-        seen.append(txn)
-        if len(seen) < 3:
+        txns.append(txn)
+        if len(txns) < 3:
             txn.put(b"tlost", b"1")
             raise Conflict("lost update")
-        return len(seen)
+        return len(txns)
 
     assert watched.transact(work) == 3
-    assert (len(set(map(id, seen))), rows(watched), watched.open) == (3, {}, 0)
+    assert (len(set(map(id, txns))), rows(watched), watched.open) == (3, {}, 0)
 
 
 @pytest.mark.parametrize("attempts", [ONCE, 5, ATTEMPTS])
-def test_at_the_end_of_the_budget_the_last_conflict_is_raised(
+def test_after_the_last_attempt_the_last_conflict_is_raised(
     watched: Watched, attempts: int
 ) -> None:
-    left = racing(watched, ATTEMPTS)
+    remaining = racing(watched, ATTEMPTS)
     with pytest.raises(Conflict, match="lost update"):
         watched.transact(add_one, attempts)
-    assert rows(watched.shared) == {"a": left[attempts - 1]}
+    assert rows(watched.shared) == {"a": remaining[attempts - 1]}
     assert [attempt for attempt, _ in watched.waits] == list(range(attempts - 1))
     assert watched.open == 0
 
 
-def test_an_unbounded_budget_outlasts_every_rival(watched: Watched) -> None:
+def test_unbounded_attempts_succeed_against_any_number_of_conflicts(watched: Watched) -> None:
     racing(watched, 3 * ATTEMPTS)
     assert watched.transact(add_one, UNBOUNDED) == 30 * ATTEMPTS + 1
 
@@ -728,7 +728,7 @@ def test_another_error_undoes_the_work_and_is_raised_at_once(
     assert (len(calls), rows(watched), watched.open) == (1, {}, 0)
 
 
-def test_an_epoch_that_was_lost_is_not_tried_again(watched: Watched) -> None:
+def test_a_deposed_transaction_is_not_repeated(watched: Watched) -> None:
     def work(txn: Transaction) -> None:
         txn.require_equal(b"epoch", b"mine")
         txn.put(b"ta", b"1")
@@ -738,7 +738,7 @@ def test_an_epoch_that_was_lost_is_not_tried_again(watched: Watched) -> None:
     assert (rows(watched), watched.waits, watched.open) == ({}, [], 0)
 
 
-def test_a_commit_of_unknown_outcome_is_not_tried_again(watched: Watched) -> None:
+def test_a_commit_of_unknown_outcome_is_not_repeated(watched: Watched) -> None:
     def before_commit() -> None:
         raise OutcomeUnknown
 
@@ -796,7 +796,7 @@ def test_a_small_span_is_counted_and_split_exactly(store: Store) -> None:
     assert store.split(ALL, 1) == [ALL]
 
 
-def test_changes_are_what_was_written_after(store: Store) -> None:
+def test_changes_are_the_pairs_written_after_a_position(store: Store) -> None:
     fill(store, a="1", b="2")
     begin = store.changes(ALL)
     assert begin.pairs == [(b"ta", b"1"), (b"tb", b"2")]

@@ -1,4 +1,4 @@
-"""A smaller file: as a copy, and in the store's place while others use it, whatever is killed."""
+"""Compacting: as a copy, and in place under load; kills at every step lose nothing."""
 
 import json
 import os
@@ -32,7 +32,7 @@ STEPS = ("writers stopped", "copied", "all were asked to close", "all have close
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[LmdbStore]:
-    """20 MB, nine tenths of them free."""
+    """A file of 20 MB, nine tenths of it free."""
     opened = cast(LmdbStore, open_store(f"lmdb://{tmp_path}/store"))
     opened.bulk([b"t" + k.number(n) for n in range(ROWS)], b"x" * 4000)
     txn = opened.begin()
@@ -68,8 +68,8 @@ def test_a_copy_is_small_and_whole_and_the_store_stays_as_it_is(
     other.close()
 
 
-def test_a_swap_beside_clients_loses_nothing_and_ends_no_process(store: LmdbStore) -> None:
-    """A child and this process write and read through the swap, which a third process does."""
+def test_a_swap_under_load_loses_nothing_and_ends_no_process(store: LmdbStore) -> None:
+    """A child and this process write and read during a swap by a third process."""
     url = f"lmdb://{store.environment.path}"
     before, old = file_bytes(store), store.begin()
     child = start("write_on_through", url, "w")
@@ -97,14 +97,14 @@ def test_a_swap_beside_clients_loses_nothing_and_ends_no_process(store: LmdbStor
     writer.join()
     stop(swapper)
     child.kill()
-    said = [int(line) for line in cast(str, child.stdout.read()).split()]  # type: ignore[union-attr]
+    output = [int(line) for line in cast(str, child.stdout.read()).split()]  # type: ignore[union-attr]
     stop(child)
     assert file_bytes(store) < before / 3
-    with pytest.raises(Unavailable, match="being exchanged; begin again"):
+    with pytest.raises(Unavailable, match="being exchanged; repeat the transaction"):
         old.get(b"ta")
     txn = store.begin()
     assert all(txn.get(b"t" + k.number(n)) == b"new" for n in acknowledged)
-    assert all(txn.get(b"tw" + k.number(n)) is not None for n in said)
+    assert all(txn.get(b"tw" + k.number(n)) is not None for n in output)
     assert sum(1 for n in range(ROWS) if txn.get(b"t" + k.number(n))) == ROWS // 10
     txn.rollback()
     assert child.returncode == -signal.SIGKILL
@@ -144,7 +144,7 @@ def test_a_process_that_does_not_close_ends_the_swap_and_nothing_is_changed(
     os.kill(child.pid, signal.SIGSTOP)
     before = file_bytes(store)
     swapper = start("swap", url, "", 2.0)
-    assert f"process {child.pid} does not let the store's file go" in hear(swapper)
+    assert f"process {child.pid} does not close the store's file" in hear(swapper)
     os.kill(child.pid, signal.SIGCONT)
     stop(swapper)
     put(store, 100_000)
@@ -153,7 +153,7 @@ def test_a_process_that_does_not_close_ends_the_swap_and_nothing_is_changed(
     stop(child)
 
 
-def test_a_swap_that_nobody_else_sees(store: LmdbStore) -> None:
+def test_a_swap_without_other_processes(store: LmdbStore) -> None:
     path = store.environment.path
     store.close()
     environment = Environment(path, LmdbSettings(), SystemClock())
@@ -168,16 +168,16 @@ def test_a_swap_that_nobody_else_sees(store: LmdbStore) -> None:
 # -- the command line ----------------------------------------------------------------------------
 
 
-def test_stat_shows_sizes_and_who_reads(store: LmdbStore) -> None:
+def test_stat_shows_sizes_and_readers(store: LmdbStore) -> None:
     store.caretaker_thread.close()
     reader = store.begin()
     for _ in range(3):
         put(store, 0)
     store.caretaker.step(time.monotonic() + 10)
-    found = command("stat", "-o", "json", store=store)
-    assert found["pages_free"] * found["page_bytes"] > 10 << 20
-    assert found["file_bytes"] == file_bytes(store)
-    (row,) = found["readers"]
+    status = command("stat", "-o", "json", store=store)
+    assert status["pages_free"] * status["page_bytes"] > 10 << 20
+    assert status["file_bytes"] == file_bytes(store)
+    (row,) = status["readers"]
     assert row["pid"] == os.getpid()
     assert row["age_s"] >= 0
     assert row["kept_bytes"] >= 0
@@ -185,14 +185,14 @@ def test_stat_shows_sizes_and_who_reads(store: LmdbStore) -> None:
 
 
 def command(*arguments: str, store: LmdbStore) -> dict:  # type: ignore[type-arg]
-    """`exuvia store ...` in a process of its own."""
+    """Run `exuvia store ...` in a process of its own."""
     child = start("run_command", "store", *arguments, "--store", f"lmdb://{store.environment.path}")
-    said = hear(child)
+    output = hear(child)
     stop(child)
-    return cast(dict, json.loads(said))  # type: ignore[type-arg]
+    return cast(dict, json.loads(output))  # type: ignore[type-arg]
 
 
-def test_compact_says_what_it_did(store: LmdbStore, tmp_path: Path) -> None:
+def test_compact_reports_its_result(store: LmdbStore, tmp_path: Path) -> None:
     path = store.environment.path
     store.close()
     runner = CliRunner()

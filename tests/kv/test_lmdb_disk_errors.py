@@ -1,4 +1,4 @@
-"""What a store says and does when its disk fails: the error, what is known, and what goes on."""
+"""Errors and behaviour of a store whose disk fails, also for the next commits."""
 
 import errno
 import os
@@ -49,7 +49,7 @@ def get(store: LmdbStore, key: bytes = b"tk") -> bytes | None:
 
 
 def remove(folder: str) -> None:
-    """At once: a process that has the store open may make files in it meanwhile."""
+    """Remove the folder in one step: a process with the open store may create files in it."""
     os.rename(folder, f"{folder}.removed")
     shutil.rmtree(f"{folder}.removed", ignore_errors=True)
 
@@ -58,52 +58,52 @@ def remove(folder: str) -> None:
 
 
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
-def test_an_error_at_any_call_of_a_commit_is_said_as_it_is_and_the_next_commit_works(
+def test_an_error_at_any_call_of_a_commit_is_reported_and_the_next_commit_works(
     tmp_path: Path, faults: Faults, error: int
 ) -> None:
-    """Calls of a commit: the pages, fdatasync, the meta page."""
+    """The calls of a commit write the pages, sync them and write the meta page."""
     with faults.preloaded():
         child = start("commit_under_faults", f"lmdb://{tmp_path}/store", error)
-    said = [line.split(" | ") for line in iter(lambda: hear(child), "end")]
+    output = [line.split(" | ") for line in iter(lambda: hear(child), "end")]
     stop(child)
-    assert len(said) >= 3
+    assert len(output) >= 3
     kind, code = {
         errno.EIO: ("StorageFailed", "errno: 5 - Input/output error"),
         errno.ENOSPC: ("OutOfSpace", "Disk full"),
     }[error]
-    for number, raised, text, found, afterwards in said:
+    for number, raised, text, applied, afterwards in output:
         assert raised == kind, number
         assert code in text
         assert APPLIED_IS_KNOWN in text
         assert "retry" not in text
-        assert (found, afterwards) == ("absent", "written"), number
+        assert (applied, afterwards) == ("absent", "written"), number
 
 
-def test_where_the_disk_fails_for_good_the_outcome_is_unknown_and_it_opens_when_it_is_well(
+def test_while_the_disk_fails_the_outcome_is_unknown_and_later_the_store_opens(
     tmp_path: Path, faults: Faults
 ) -> None:
     with faults.preloaded():
         child = start("commit_and_stay_failed", f"lmdb://{tmp_path}/store", errno.EIO)
     raised, text = hear(child).split(" | ")
     assert raised == "OutcomeUnknown"
-    assert "nobody knows whether it was applied; read and see" in text
+    assert "its outcome is unknown; read the data to see whether it was applied" in text
     assert "retry" not in text
     assert hear(child).startswith("StorageFailed | Error writing file")
     assert hear(child) == "healed: absent, written"
     stop(child)
 
 
-def test_after_an_error_of_the_disk_no_snapshot_of_before_is_read(
+def test_after_a_disk_error_earlier_snapshots_are_not_readable(
     tmp_path: Path, faults: Faults
 ) -> None:
     with faults.preloaded():
         child = start("read_across_a_failure", f"lmdb://{tmp_path}/store")
-    assert re.match("Unavailable . the store was opened anew: Error writing file", hear(child))
+    assert re.match("Unavailable . the store was opened again: Error writing file", hear(child))
     assert hear(child) == "fresh: before"
     stop(child)
 
 
-def test_everybody_in_a_group_is_told_the_same_and_nothing_is_tried_again(
+def test_all_callers_of_a_group_get_the_same_disk_error_without_a_retry(
     tmp_path: Path, faults: Faults
 ) -> None:
     with faults.preloaded():
@@ -113,7 +113,7 @@ def test_everybody_in_a_group_is_told_the_same_and_nothing_is_tried_again(
     stop(child)
 
 
-# -- files that are not there any more -----------------------------------------------------------
+# -- files that were removed ---------------------------------------------------------------------
 
 
 def test_after_the_folder_is_removed_nothing_is_acknowledged(store: LmdbStore) -> None:
@@ -131,9 +131,7 @@ def test_after_the_folder_is_removed_nothing_is_acknowledged(store: LmdbStore) -
 
 
 @pytest.mark.parametrize("how", ["replaced", "moved", "cut"])
-def test_the_caretaker_notices_files_that_were_exchanged(
-    store: LmdbStore, tmp_path: Path, how: str
-) -> None:
+def test_the_caretaker_detects_replaced_files(store: LmdbStore, tmp_path: Path, how: str) -> None:
     put(store)
     store.environment.look()
     noticed = threading.Event()
@@ -151,16 +149,16 @@ def test_the_caretaker_notices_files_that_were_exchanged(
         put(store)
 
 
-def test_a_store_that_somebody_has_open_is_not_begun_anew_on_the_same_path(
+def test_a_path_whose_removed_store_is_still_open_is_refused(
     store: LmdbStore,
 ) -> None:
     path = store.environment.path
     remove(path)
     child = start("open_there", f"lmdb://{path}")
-    said = hear(child)
+    output = hear(child)
     stop(child)
-    assert said.startswith("Unavailable: ")
-    assert f"process {os.getpid()} still has the former files of {path} open" in said
+    assert output.startswith("Unavailable: ")
+    assert f"process {os.getpid()} still has the former files of {path} open" in output
     store.close()
     child = start("open_there", f"lmdb://{path}")
     assert hear(child) == "opened"
@@ -171,7 +169,7 @@ def test_a_store_that_somebody_has_open_is_not_begun_anew_on_the_same_path(
 
 
 @pytest.mark.parametrize("pages", [(0,), (1,), (0, 1)])
-def test_a_zeroed_meta_page_is_a_sentence_that_says_what_to_do(
+def test_a_zeroed_meta_page_is_reported_with_instructions(
     tmp_path: Path, pages: tuple[int, ...]
 ) -> None:
     store = open_store(f"lmdb://{tmp_path}/store")
@@ -186,7 +184,7 @@ def test_a_zeroed_meta_page_is_a_sentence_that_says_what_to_do(
 
 
 @pytest.mark.parametrize("harm", ["zeroed", "flipped"])
-def test_a_damaged_data_page_is_a_sentence_or_ends_the_process_but_is_no_traceback(
+def test_a_damaged_data_page_is_reported_or_ends_the_process_without_a_traceback(
     tmp_path: Path, harm: str
 ) -> None:
     url = f"lmdb://{tmp_path}/store"
@@ -195,7 +193,7 @@ def test_a_damaged_data_page_is_a_sentence_or_ends_the_process_but_is_no_traceba
     opened.close()
     data = tmp_path / "store" / "data.mdb"
     whole = data.read_bytes()
-    said = []
+    output = []
     for page in range(2, len(whole) // 4096, 23):
         harmed = bytearray(whole)
         for at in range(4096 * page, 4096 * page + (4096 if harm == "zeroed" else 40)):
@@ -203,15 +201,15 @@ def test_a_damaged_data_page_is_a_sentence_or_ends_the_process_but_is_no_traceba
         data.write_bytes(harmed)
         child = start("read_all", url)
         line = hear(child)
-        said.append(line or f"ended by signal {-child.wait(20)}")
+        output.append(line or f"ended by signal {-child.wait(20)}")
         stop(child)
-    assert len(said) >= 5
+    assert len(output) >= 5
     damaged = re.compile(r"Broken . the store's file \S+data\.mdb is damaged \(.*stop all nodes")
-    told = {"whole", *(f"ended by signal {n}" for n in (signal.SIGABRT, signal.SIGBUS))}
-    assert all(line in told or damaged.match(line) for line in said), said
+    endings = {"whole", *(f"ended by signal {n}" for n in (signal.SIGABRT, signal.SIGBUS))}
+    assert all(line in endings or damaged.match(line) for line in output), output
 
 
-def test_out_of_space_and_storage_failed_travel_between_processes() -> None:
+def test_out_of_space_and_storage_failed_can_be_pickled() -> None:
     import pickle
 
     for error in (OutOfSpace("full", 1114), StorageFailed("bad")):

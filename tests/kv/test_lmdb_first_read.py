@@ -1,4 +1,4 @@
-"""A fresh snapshot whose first read meets a page that is being overwritten is taken again."""
+"""A new snapshot is begun again if its first read meets a page that is being overwritten."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from exuvia.kv.store import open_store
 
 
 class Overwritten:
-    """A read transaction on a root that is none any more."""
+    """A read transaction whose root is no longer valid."""
 
     ended = 0
 
@@ -28,9 +28,9 @@ def test_the_next_snapshot_is_right(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     txn.put(b"k", b"v")
     txn.commit()
     environment = store.environment
-    honest, left = environment.read, [Overwritten() for _ in range(bad)]
+    honest, bad_reads = environment.read, [Overwritten() for _ in range(bad)]
     monkeypatch.setattr(Overwritten, "ended", 0)
-    monkeypatch.setattr(environment, "read", lambda: left.pop() if left else honest())
+    monkeypatch.setattr(environment, "read", lambda: bad_reads.pop() if bad_reads else honest())
     txn = store.begin()
     assert txn.get(b"k") == b"v"
     txn.rollback()
@@ -38,7 +38,7 @@ def test_the_next_snapshot_is_right(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     store.close()
 
 
-def test_a_file_that_stays_wrong_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_root_that_stays_wrong_raises_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     store = open_store(f"lmdb://{tmp_path}/store?sync=0")
     with monkeypatch.context() as patch:
         patch.setattr(store.environment, "read", Overwritten)

@@ -1,5 +1,6 @@
-"""Keys that come in order fill LMDB's leaves, whatever follows them; what sees to that is gone when
-the commit is."""
+"""Keys put in order fill LMDB's leaves, whatever keys follow them.
+
+The fences that cause this are removed before the end of the commit."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -23,7 +24,7 @@ ROWS = [(b"t1r" + k.number(n), b"r" * 200) for n in range(1, 400)]
 
 @pytest.fixture(params=["1.0", "0.9"])
 def opened(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[LmdbStore]:
-    """A store of the engine of new ones, and of that of old ones."""
+    """A store on the engine of new stores, and on that of old stores."""
     if request.param == "0.9":
         (tmp_path / "store").mkdir()
         lmdb.open(f"{tmp_path}/store", map_size=1 << 30).close()
@@ -37,9 +38,9 @@ def leaves(store: LmdbStore) -> int:
 
 
 def ideal(pairs: Sequence[tuple[bytes, bytes]]) -> float:
-    """As many leaves as they would fill."""
-    taken = sum(NODE + len(key) + STAMP + len(payload) for key, payload in pairs)
-    return taken / (PAGE - HEADER)
+    """The number of leaves that the pairs fill completely."""
+    used_bytes = sum(NODE + len(key) + STAMP + len(payload) for key, payload in pairs)
+    return used_bytes / (PAGE - HEADER)
 
 
 def entries(number: int, width: int) -> list[tuple[bytes, bytes]]:
@@ -59,14 +60,14 @@ def bulks(pairs: Sequence[tuple[bytes, bytes]], rows: int) -> list[Bulk]:
 
 
 def fill(store: LmdbStore, pairs: Sequence[tuple[bytes, bytes]], rows: int, together: int) -> None:
-    """By chains of so many bulks, each of so many rows."""
+    """Put the pairs in chains of `together` bulks, each of `rows` rows."""
     waiting = bulks(pairs, rows)
     for n in range(0, len(waiting), together):
         assert len(store.bulk_chain(waiting[n : n + together], 60.0)) > 0
 
 
 def state(store: LmdbStore) -> dict[bytes, bytes]:
-    """What stands in the file below "t", a fence that was left behind too."""
+    """The content of the file below "t", including any fence that was not removed."""
     with store.environment.lmdb.begin() as reader:
         return {key: raw[STAMP:] for key, raw in reader.cursor() if ALL.start <= key < ALL.end}
 
@@ -85,13 +86,13 @@ def test_an_index_before_the_rows_of_its_table(
     assert (leaves(opened) - before) / ideal(index) < (1.15 if width < 400 else 1.2)
 
 
-def test_an_index_behind_which_clients_have_written_entries(opened: LmdbStore) -> None:
+def test_an_index_followed_by_entries_of_clients(opened: LmdbStore) -> None:
     index = entries(20_000, 8)
     put(opened, ROWS + index[::100])
     before = leaves(opened)
-    fill(opened, [each for n, each in enumerate(index) if n % 100], 99, 100)
+    fill(opened, [key for n, key in enumerate(index) if n % 100], 99, 100)
     assert state(opened) == dict(ROWS + index)
-    unfenced = leaves(opened) - before  # runs of 99 are none
+    unfenced = leaves(opened) - before  # runs of 99 keys get no fences
     assert unfenced / ideal(index) > 1.3
 
 
@@ -106,7 +107,7 @@ def test_rows_of_one_transaction_before_another_table(opened: LmdbStore) -> None
 def test_without_a_fence_leaves_are_not_full(
     opened: LmdbStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Planted: what these tests would find."""
+    """A planted fault: without fences these tests must fail."""
     monkeypatch.setattr(committer, "RUN", 1 << 30)
     put(opened, ROWS)
     before, index = leaves(opened), entries(20_000, 20)
@@ -114,18 +115,18 @@ def test_without_a_fence_leaves_are_not_full(
     assert (leaves(opened) - before) / ideal(index) > 2
 
 
-# -- nothing else ----------------------------------------------------------------------------------
+# -- no other changes ------------------------------------------------------------------------------
 
 
 def key_at_random(dice: random.Random) -> bytes:
-    """Close to others, with zeros at its end, and some that begin as others do."""
+    """A key close to others: with zeros at its end, or with the same beginning."""
     key = b"t" + bytes([dice.choice([1, 2])]) + k.number(dice.choice([0, 1, 255, 256, 1 << 16]))
     return key + bytes(dice.choices([0, 1, 0xFE, 0xFF], k=dice.randrange(4)))
 
 
 @pytest.mark.parametrize("longest", [509, 510, 511])
 def test_the_longest_keys_have_no_room_for_a_fence(opened: LmdbStore, longest: int) -> None:
-    """Engine 0.9 takes keys of 511 bytes."""
+    """Engine 0.9 allows keys of 511 bytes."""
     behind = (b"t9r".ljust(longest, b"z"), b"x")
     put(opened, [behind])
     run = [((b"t1i" + k.number(n)).ljust(longest, b"z"), b"x") for n in range(300)]
@@ -137,13 +138,13 @@ def test_the_longest_keys_have_no_room_for_a_fence(opened: LmdbStore, longest: i
 
 
 @pytest.mark.parametrize("by_transaction", [False, True])
-def test_a_key_where_a_fence_would_stand_is_kept(opened: LmdbStore, by_transaction: bool) -> None:
-    """One byte longer than its neighbours, and as a fence is made."""
+def test_a_key_at_the_place_of_a_fence_is_kept(opened: LmdbStore, by_transaction: bool) -> None:
+    """A key one byte longer than its neighbours, made like that of a fence."""
     run = [b"t1i" + k.number(n) for n in range(1, 500)]
-    run[1:1] = [committer.key_before(each) for each in run[1:]]
+    run[1:1] = [committer.key_before(key) for key in run[1:]]
     run = sorted(run)
     put(opened, [(run[0] + b"0", b"x"), ROWS[0]])
-    at_end = [run[-1] + b"2", committer.key_before(ROWS[0][0])]  # the second: behind the first bulk
+    at_end = [run[-1] + b"2", committer.key_before(ROWS[0][0])]  # the second follows the bulks
     if by_transaction:
         put(opened, [(key, b"x") for key in run])
         put(opened, [(key, b"x") for key in at_end])
@@ -153,7 +154,7 @@ def test_a_key_where_a_fence_would_stand_is_kept(opened: LmdbStore, by_transacti
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_what_is_put_stands_and_nothing_else(opened: LmdbStore, seed: int) -> None:
+def test_the_file_has_the_pairs_put_and_no_others(opened: LmdbStore, seed: int) -> None:
     dice = random.Random(seed)
     expected: dict[bytes, bytes] = {}
     for _ in range(25):
@@ -172,9 +173,9 @@ def test_what_is_put_stands_and_nothing_else(opened: LmdbStore, seed: int) -> No
                 chain = chain[len(opened.bulk_chain(chain, 60.0)) :]
             expected = {**dict(run), **expected}
         if dice.random() < 0.3:
-            gone = dice.sample(sorted(expected), len(expected) // 3)
+            removed = dice.sample(sorted(expected), len(expected) // 3)
             txn = opened.begin()
-            for key in gone:
+            for key in removed:
                 txn.delete(key)
                 del expected[key]
             txn.commit()

@@ -1,4 +1,4 @@
-"""Many sessions' commits in one transaction: one fsync, each judged by itself, nobody left."""
+"""Many sessions' commits in one transaction: one fsync, each validated separately, none lost."""
 
 import itertools
 import os
@@ -48,8 +48,9 @@ def put(store: LmdbStore, number: int) -> int:
 
 
 def together(store: LmdbStore, work: Callable[[int], object], numbers: range) -> None:
-    """Let `work(number)` run in a thread each, all of them queued before the first may write. The
-    first or the second leads."""
+    """Run `work(number)` in one thread each, all queued before the first may write.
+
+    The first or the second leads."""
     threads = [threading.Thread(target=work, args=(number,)) for number in numbers]
     with store.environment.write():
         for before, thread in enumerate(threads):
@@ -60,7 +61,7 @@ def together(store: LmdbStore, work: Callable[[int], object], numbers: range) ->
 
 
 def transactions(store: LmdbStore) -> int:
-    """How many LMDB transactions were committed; each cost one wait for the disk."""
+    """Number of committed LMDB transactions; each waits once for the disk."""
     return cast(int, store.environment.lmdb.info()["last_txnid"])
 
 
@@ -73,7 +74,7 @@ def test_commits_that_wait_share_one_fsync(opened: LmdbStore) -> None:
     assert opened.count(ALL) == 31
 
 
-def test_each_packet_is_judged_by_what_the_one_before_it_left(opened: LmdbStore) -> None:
+def test_each_packet_is_validated_against_the_result_of_the_earlier_ones(opened: LmdbStore) -> None:
     outcomes: list[str] = []
 
     def write(number: int) -> None:
@@ -92,12 +93,12 @@ def test_each_packet_is_judged_by_what_the_one_before_it_left(opened: LmdbStore)
     assert transactions(opened) - before == 1
     txn = opened.begin()
     winner = int(cast(bytes, txn.get(b"t-same")))
-    left = [b"t-same", b"t" + k.number(0), b"t" + k.number(winner)]
-    assert [key for key, _ in txn.scan(ALL)] == sorted(left)
+    remaining = [b"t-same", b"t" + k.number(0), b"t" + k.number(winner)]
+    assert [key for key, _ in txn.scan(ALL)] == sorted(remaining)
     txn.rollback()
 
 
-def test_a_faulty_packet_is_its_own_callers_fault(opened: LmdbStore) -> None:
+def test_a_faulty_packet_fails_only_for_its_caller(opened: LmdbStore) -> None:
     outcomes: list[str] = []
 
     def write(number: int) -> None:
@@ -149,8 +150,8 @@ def test_a_chain_of_bulks_ends_when_its_time_is_over(opened: LmdbStore) -> None:
     assert opened.count(ALL) == 2
 
 
-def test_a_chain_of_bulks_gives_way_to_who_waits(opened: LmdbStore) -> None:
-    """It goes on as long as its caller has batches, unless somebody wants to write."""
+def test_a_chain_of_bulks_stops_early_for_waiting_commits(opened: LmdbStore) -> None:
+    """It continues while its caller has batches, unless another session wants to write."""
     waits, others = threading.Event(), []
 
     def endless() -> Iterator[Bulk]:
@@ -172,10 +173,12 @@ def test_a_chain_of_bulks_gives_way_to_who_waits(opened: LmdbStore) -> None:
 
 
 @pytest.mark.parametrize("has_bulks", [False, True])
-def test_a_chain_of_bulks_gives_way_to_another_process(opened: LmdbStore, has_bulks: bool) -> None:
-    """Unless that one waits with bulks too."""
+def test_a_chain_of_bulks_stops_early_for_another_process(
+    opened: LmdbStore, has_bulks: bool
+) -> None:
+    """It continues if the other process waits with bulks, too."""
     gate = opened.environment.gate
-    assert not gate.is_wanted
+    assert not gate.has_waiter
     script = (
         "import fcntl, os, sys; f = open(sys.argv[1], 'r+'); fcntl.lockf(f, fcntl.LOCK_EX, 1, 1);"
     )
@@ -186,18 +189,18 @@ def test_a_chain_of_bulks_gives_way_to_another_process(opened: LmdbStore, has_bu
     with Popen(command, stdin=PIPE, stdout=PIPE) as other:
         assert other.stdout
         other.stdout.readline()
-        assert gate.is_wanted is not has_bulks
+        assert gate.has_waiter is not has_bulks
         other.communicate()
-    assert not gate.is_wanted
+    assert not gate.has_waiter
 
 
-def test_who_writes_a_chain_of_bulks_is_known_by_it(opened: LmdbStore) -> None:
+def test_a_process_that_writes_bulks_is_marked_as_such(opened: LmdbStore) -> None:
     locks = opened.environment.locks
     script = (
         "import sys; from exuvia.kv.lmdb.gate import *; print(LockFile(sys.argv[1]).holder(BULKS"
     )
     script += " + int(sys.argv[2])), flush=True)"
-    seen = []
+    observed = []
 
     def look() -> str:
         path = opened.environment.file("locks")
@@ -207,16 +210,16 @@ def test_who_writes_a_chain_of_bulks_is_known_by_it(opened: LmdbStore) -> None:
 
     def watched() -> Iterator[Bulk]:
         yield Bulk([b"t-bulk"], b"x")
-        seen.append(look())
+        observed.append(look())
 
     assert locks.holder(BULKS + os.getpid()) is None
     opened.bulk_chain(watched(), 60.0)
-    assert str(os.getpid()) in seen[0]
+    assert str(os.getpid()) in observed[0]
     assert look() == "None\n"
 
 
 class _Failing:
-    """LMDB's write transaction, whose `putmulti` fails half way through a list with that key."""
+    """LMDB's write transaction whose `putmulti` fails in the middle of a list with that key."""
 
     def __init__(self, real: Any, key: bytes, error: Callable[[], BaseException]) -> None:
         self._real = real
@@ -246,18 +249,18 @@ def fail_at(
     monkeypatch: pytest.MonkeyPatch,
     times: int = 1000,
 ) -> None:
-    """Plant an error in the middle of writing a packet that has this key."""
+    """Plant an error in the middle of writing a packet with this key."""
     write = store.environment.write
-    left = [times]
+    remaining = [times]
 
     def planted() -> BaseException:
-        left[0] -= 1
+        remaining[0] -= 1
         return error("planted")
 
     @contextmanager
     def failing() -> Iterator[Any]:
         with write() as transaction:
-            yield transaction if left[0] <= 0 else _Failing(transaction, key, planted)
+            yield transaction if remaining[0] <= 0 else _Failing(transaction, key, planted)
 
     monkeypatch.setattr(store.environment, "write", failing)
 
@@ -270,22 +273,22 @@ def write_three(store: LmdbStore, number: int) -> int:
 
 
 def standing(store: LmdbStore, numbers: range) -> dict[int, int]:
-    """How many keys stand of each number's packet."""
+    """For each number, how many keys of its packet are stored."""
     txn = store.begin()
-    found = {}
+    counts = {}
     for number in numbers:
         start = b"t" + k.number(number) + b"-"
-        found[number] = len(list(txn.scan(Span(start, start + b"\xff"))))
+        counts[number] = len(list(txn.scan(Span(start, start + b"\xff"))))
     txn.rollback()
-    return found
+    return counts
 
 
 @pytest.mark.parametrize("failed", [1, 4, 8])
 @pytest.mark.parametrize("error", [MemoryError, RuntimeError])
-def test_an_error_half_way_through_a_packet_leaves_nothing_of_it(
+def test_an_error_in_the_middle_of_a_packet_leaves_no_write_of_it(
     opened: LmdbStore, failed: int, error: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And nothing is lost of those that shared its transaction, whoever led it."""
+    """Packets that shared its transaction are all committed, whichever of them led."""
     outcomes: dict[int, object] = {}
 
     def write(number: int) -> None:
@@ -305,7 +308,7 @@ def test_an_error_half_way_through_a_packet_leaves_nothing_of_it(
     assert standing(opened, range(1, 9)) == expected
 
 
-def test_an_error_that_passes_costs_nobody_anything(
+def test_after_a_transient_error_all_packets_are_committed(
     opened: LmdbStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fail_at(opened, b"t" + k.number(3) + b"-1", MemoryError, monkeypatch, times=1)
@@ -321,7 +324,7 @@ def test_an_interrupted_leader_leaves_its_followers_to_another(
     def write(number: int) -> None:
         try:
             write_three(opened, number)
-        except KeyboardInterrupt:  # whoever led when it came
+        except KeyboardInterrupt:  # in the thread that led at this moment
             ended.append(number)
 
     fail_at(opened, b"t" + k.number(4) + b"-1", KeyboardInterrupt, monkeypatch, times=1)
@@ -332,8 +335,8 @@ def test_an_interrupted_leader_leaves_its_followers_to_another(
     assert put(opened, 99) > 0
 
 
-def test_a_group_takes_no_more_than_its_share(opened: LmdbStore) -> None:
-    """Small packets share; large ones come one at a time, so that nobody waits for two."""
+def test_a_group_has_bounded_size(opened: LmdbStore) -> None:
+    """Small packets share a group; large ones come one at a time, so no session waits for two."""
     committer = opened.committer
     group = [_Ticket(lambda transaction: None, alone=False, size=MOST_KEYS * 9)]
     sizes = [1, 1, MOST_KEYS - 10, 1, MOST_KEYS, 1]
@@ -343,10 +346,10 @@ def test_a_group_takes_no_more_than_its_share(opened: LmdbStore) -> None:
     committer._queue.clear()
 
 
-def test_a_large_commit_does_nothing_key_by_key_with_the_gate_held_and_shows_that_it_moves(
+def test_a_large_commit_works_in_strides_with_the_gate_held_and_shows_progress(
     opened: LmdbStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows with a plain and a unique index: new, then changed, then deleted."""
+    """Rows with a plain and a unique index: inserted, then changed, then deleted."""
     rows, calls, moves = 3_000, 0, 0
     progress, gate = opened.environment.gate.progress, opened.environment.gate
 
@@ -354,10 +357,10 @@ def test_a_large_commit_does_nothing_key_by_key_with_the_gate_held_and_shows_tha
         nonlocal calls
         calls += 1
 
-    def counted(*given: Any, **named: Any) -> int:
+    def counted(*arguments: Any, **named: Any) -> int:
         sys.setprofile(count)
         try:
-            return apply_arranged(*given, **named)
+            return apply_arranged(*arguments, **named)
         finally:
             sys.setprofile(None)
 
@@ -397,9 +400,9 @@ def test_a_large_commit_reads_its_pages_before_the_gate(
 ) -> None:
     gate, inside = opened.environment.gate, []
 
-    def touch(*given: Any) -> None:
+    def touch(*arguments: Any) -> None:
         inside.append(gate.inside)
-        committer.touch(*given)
+        committer.touch(*arguments)
 
     monkeypatch.setattr(store_module, "touch", touch)
     txn = opened.begin()
@@ -409,8 +412,8 @@ def test_a_large_commit_reads_its_pages_before_the_gate(
     assert inside == [False]
 
 
-def test_the_gate_tells_which_thread_writes(opened: LmdbStore) -> None:
-    """So that whoever waits sees what it does in the disk."""
+def test_the_gate_shows_the_writing_thread(opened: LmdbStore) -> None:
+    """Waiters need the thread to see its disk activity."""
     gate = opened.environment.gate
     with opened.environment.write():
         assert gate.holders().thread == threading.get_native_id()
@@ -419,27 +422,27 @@ def test_the_gate_tells_which_thread_writes(opened: LmdbStore) -> None:
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """SIGINT raises KeyboardInterrupt, also where the tests were started with it ignored."""
+    """SIGINT raises KeyboardInterrupt, even if the tests were started with SIGINT ignored."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_an_interrupted_wait_leaves_nobody_behind(opened: LmdbStore) -> None:
-    """Ctrl-C in a session that waits for its commit: the others go on, and so does the next."""
+def test_an_interrupted_wait_does_not_block_others(opened: LmdbStore) -> None:
+    """Ctrl-C in a session that waits for its commit: the others and the next one continue."""
     writers = [threading.Thread(target=put, args=(opened, number)) for number in range(1, 5)]
     release = threading.Event()
-    held = threading.Event()
+    is_held = threading.Event()
 
     def hold() -> None:
         with opened.environment.write():
-            held.set()
+            is_held.set()
             release.wait()
 
     holder = threading.Thread(target=hold)
     holder.start()
-    held.wait()
+    is_held.wait()
     for writer in writers:
         writer.start()
     until(lambda: opened.committer.waiting >= 3, every_s=0.001)
@@ -448,7 +451,7 @@ def test_an_interrupted_wait_leaves_nobody_behind(opened: LmdbStore) -> None:
         until(lambda: opened.committer.waiting >= 4, every_s=0.001)
         looks = 0
         while opened.committer.waiting > 3:
-            if looks % 1000 == 0:  # one that comes just before the wait begins does not end it
+            if looks % 1000 == 0:  # a signal just before the wait begins does not end it
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
             looks += 1
             time.sleep(0.001)
@@ -505,7 +508,7 @@ def test_closing_waits_for_commits_and_refuses_later_ones(tmp_path: Path) -> Non
     again.close()
 
 
-def test_who_begins_while_the_store_is_closed_does_not_open_it_anew(tmp_path: Path) -> None:
+def test_a_transaction_begun_during_close_does_not_open_the_store_again(tmp_path: Path) -> None:
     ends: list[str] = []
     have_read: set[int] = set()
 

@@ -1,4 +1,4 @@
-"""What is bounded: how long a snapshot lives, how large the file grows, what a full disk does."""
+"""Limits: the age of snapshots, the size of the file, a full disk."""
 
 import gc
 import os
@@ -26,7 +26,7 @@ MB = 1 << 20
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[LmdbStore]:
     store = cast(LmdbStore, open_store(f"lmdb://{tmp_path}/store"))
-    store.caretaker_thread.close()  # the tests step its caretaker by times of their own
+    store.caretaker_thread.close()  # the tests step its caretaker with times of their own
     yield store
     store.close()
 
@@ -44,7 +44,7 @@ def file_bytes(store: LmdbStore) -> int:
 # -- snapshots end -----------------------------------------------------------------------------
 
 
-def test_a_snapshot_ends_when_idle_or_old_and_says_so(opened: LmdbStore) -> None:
+def test_a_snapshot_ends_when_idle_or_old_with_a_reason(opened: LmdbStore) -> None:
     opened.limit_snapshots(idle_s=60, query_s=600)
     idle, busy = opened.begin(), opened.begin()
     ended = {}
@@ -108,11 +108,11 @@ def kept_by(store: LmdbStore, txn: Transaction) -> int:
 
 
 def look(store: LmdbStore, now: float) -> None:
-    """As the caretaker does it, which is not waited for."""
+    """Do a caretaker's step, without its thread."""
     store.caretaker.step(now)
 
 
-def test_a_reader_is_ended_for_what_it_keeps_and_told_so(tmp_path: Path) -> None:
+def test_a_reader_that_retains_too_much_is_ended_with_a_reason(tmp_path: Path) -> None:
     store = cast(LmdbStore, open_store(f"lmdb://{tmp_path}/store?sync=0&kept_bytes={8 * MB}"))
     store.caretaker_thread.close()
     put(store, 0, MB)
@@ -158,12 +158,12 @@ def test_a_reader_is_not_ended_because_data_grows(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_snapshot_nobody_has_any_more_is_given_back_at_once(opened: LmdbStore) -> None:
+def test_an_unreferenced_snapshot_is_released_at_once(opened: LmdbStore) -> None:
     put(opened, 0)
-    held = opened.begin()
-    held.get(b"ta")
+    txn = opened.begin()
+    txn.get(b"ta")
     assert len(opened.caretaker.views()) == 1
-    del held
+    del txn
     gc.collect()
     assert len(opened.caretaker.views()) == 0
     opened.caretaker.step(1.0)
@@ -171,12 +171,12 @@ def test_a_snapshot_nobody_has_any_more_is_given_back_at_once(opened: LmdbStore)
 
 
 def living(store: LmdbStore) -> list[LmdbSnapshot]:
-    """Snapshots that have not ended."""
+    """The snapshots that have not ended."""
     views = store.caretaker.views()
     return [view for view in views if view.transaction_number() is not None]
 
 
-def test_ending_a_snapshot_never_harms_who_reads_it(opened: LmdbStore) -> None:
+def test_ending_a_snapshot_is_safe_during_a_read(opened: LmdbStore) -> None:
     keys = [b"t" + k.number(n) for n in range(20_000)]
     opened.bulk(keys, b"x" * 50)
     outcomes: list[str] = []
@@ -185,8 +185,8 @@ def test_ending_a_snapshot_never_harms_who_reads_it(opened: LmdbStore) -> None:
         view = opened.snapshot()
         try:
             while True:
-                found = sum(len(chunk) for chunk, _ in view.chunks(ALL, rows=500))
-                assert found == len(keys)
+                total = sum(len(chunk) for chunk, _ in view.chunks(ALL, rows=500))
+                assert total == len(keys)
         except Unavailable as error:
             outcomes.append(str(error))
 
@@ -203,25 +203,25 @@ def test_ending_a_snapshot_never_harms_who_reads_it(opened: LmdbStore) -> None:
     assert outcomes == ["ended from outside"] * 20
 
 
-def test_too_many_snapshots_are_refused_and_harm_nobody(tmp_path: Path) -> None:
+def test_too_many_snapshots_are_refused_without_harm_to_others(tmp_path: Path) -> None:
     store = cast(LmdbStore, open_store(f"lmdb://{tmp_path}/store?readers=20"))
-    kept = []
+    snapshots = []
     with pytest.raises(Unavailable, match="too many snapshots"):
         for _ in range(200):
-            kept.append(store.begin())
-    assert len(kept) >= 20
-    for txn in kept:
+            snapshots.append(store.begin())
+    assert len(snapshots) >= 20
+    for txn in snapshots:
         txn.rollback()
     store.begin().rollback()
     store.close()
 
 
-def test_clients_leave_room_for_the_systems_own_and_for_other_processes(tmp_path: Path) -> None:
+def test_clients_leave_snapshots_for_system_work_and_other_processes(tmp_path: Path) -> None:
     url = f"lmdb://{tmp_path}/store?readers=90"
     store = cast(LmdbStore, open_store(url))
     store.caretaker_thread.close()  # stepped by hand below
     assert store.environment.readers == 96
-    kept = [store.snapshot(SnapshotUse.CLIENT) for _ in range(72)]
+    snapshots = [store.snapshot(SnapshotUse.CLIENT) for _ in range(72)]
     with pytest.raises(Refused, match="hold the 72 snapshots that they may") as refused:
         store.snapshot(SnapshotUse.CLIENT)
     assert refused.value.code == 1637
@@ -232,15 +232,15 @@ def test_clients_leave_room_for_the_systems_own_and_for_other_processes(tmp_path
         txn.rollback()
     store.caretaker.step(1.0)
     assert store.caretaker.most_for_clients == 36, "two processes share"
-    for view in kept[:36]:
+    for view in snapshots[:36]:
         view.close()
     with pytest.raises(Refused):
         store.snapshot(SnapshotUse.CLIENT)
-    kept[36].close()
-    kept.append(store.snapshot(SnapshotUse.CLIENT))
+    snapshots[36].close()
+    snapshots.append(store.snapshot(SnapshotUse.CLIENT))
     stop(child)
     del view
-    kept.clear()
+    snapshots.clear()
     gc.collect()
     store.caretaker.step(2.0)
     store.snapshot(SnapshotUse.CLIENT).close()
@@ -248,9 +248,9 @@ def test_clients_leave_room_for_the_systems_own_and_for_other_processes(tmp_path
     store.close()
 
 
-def test_who_opens_a_store_beside_others_lives_with_their_table_of_readers(tmp_path: Path) -> None:
+def test_a_process_that_opens_the_store_later_uses_the_present_reader_table(tmp_path: Path) -> None:
     url = f"lmdb://{tmp_path}/store"
-    child = start("read_on", f"{url}?readers=90")  # as an older program, whose default was less
+    child = start("read_on", f"{url}?readers=90")  # like an older program with a lower default
     assert hear(child) == "reading"
     beside = cast(LmdbStore, open_store(url))
     assert beside.environment.readers == 96

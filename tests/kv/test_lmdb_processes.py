@@ -1,4 +1,4 @@
-"""Many processes on one folder: whatever happens to one, nothing is lost, nobody is blocked."""
+"""Many processes on one folder: whatever happens to one, nothing is lost and none is blocked."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ Children = list[Popen[str]]
 STALL_S = 0.6
 HOLD_S = 3.0
 SOON_S = 3.0
-"""Well below what a hang would take, well above what a loaded machine takes."""
+"""Well below the time of a hang, well above that of a loaded machine."""
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def tell(child: Popen[str]) -> None:
 
 
 def put(url_store: LmdbStore, key: bytes, payload: bytes = b"x") -> float:
-    """Commit one key; how long that took, in seconds."""
+    """Commit one key. Returns the duration in seconds."""
     started = time.monotonic()
     txn = url_store.begin()
     txn.put(key, payload)
@@ -70,7 +70,7 @@ def opened(url: str) -> LmdbStore:
 
 
 def impatient(url: str) -> LmdbStore:
-    """A store that waits `STALL_S` for another process, and no longer."""
+    """A store that waits at most `STALL_S` for another process."""
     return opened(f"{url}?stall_s={STALL_S}")
 
 
@@ -92,17 +92,17 @@ def test_kill_loses_nothing_acknowledged_and_blocks_nobody(url: str, children: C
     for name in "abcdef":
         child = start("write_on", url, name)
         children.append(child)
-        told = [int(hear(child)) for _ in range(40)]
+        reported = [int(hear(child)) for _ in range(40)]
         child.kill()
         rest = cast(IO[str], child.stdout).read().split("\n")
-        told += [int(line) for line in rest[:-1]]
+        reported += [int(line) for line in rest[:-1]]
         assert put(store, b"tz" + name.encode()) < SOON_S
         txn = store.begin()
-        found = txn.scan(k.span_of(b"t" + name.encode()))
-        numbers = [k.read_number(key[2:]) for key, _ in found]
+        values = txn.scan(k.span_of(b"t" + name.encode()))
+        numbers = [k.read_number(key[2:]) for key, _ in values]
         txn.rollback()
-        assert numbers[: len(told)] == told == list(range(len(told)))
-        assert len(numbers) <= len(told) + 1
+        assert numbers[: len(reported)] == reported == list(range(len(reported)))
+        assert len(numbers) <= len(reported) + 1
     store.close()
 
 
@@ -128,8 +128,8 @@ def test_a_process_stopped_at_the_gate_is_ended(where: str, url: str, children: 
     store.close()
 
 
-def test_a_process_that_runs_in_a_circle_at_the_gate_is_ended(url: str, children: Children) -> None:
-    """Processor time is no progress."""
+def test_a_process_in_an_endless_loop_at_the_gate_is_ended(url: str, children: Children) -> None:
+    """Processor time does not count as progress."""
     store = impatient(url)
     put(store, b"ta")
     child = start("stop_inside", url, "in a circle")
@@ -143,8 +143,8 @@ def test_a_process_that_runs_in_a_circle_at_the_gate_is_ended(url: str, children
     store.close()
 
 
-def test_a_long_commit_that_moves_is_waited_for(url: str, children: Children) -> None:
-    """Three times as long as a stall; those who wait lose nothing."""
+def test_a_long_commit_that_makes_progress_is_not_ended(url: str, children: Children) -> None:
+    """A commit three times as long as a stall; waiting commits are not lost."""
     store = impatient(url)
     child = start("commit_slowly", url, 300, STALL_S / 100)
     children.append(child)
@@ -158,7 +158,7 @@ def test_a_long_commit_that_moves_is_waited_for(url: str, children: Children) ->
 
 
 @pytest.mark.parametrize("rows", [20_000, pytest.param(400_000, marks=pytest.mark.long)])
-def test_a_large_commit_is_waited_for_and_others_lose_nothing(
+def test_a_large_commit_is_not_ended_and_other_commits_are_kept(
     rows: int, url: str, children: Children
 ) -> None:
     """A table's rows with three indexes in one transaction; two clients write another table."""
@@ -185,7 +185,7 @@ def test_a_large_commit_is_waited_for_and_others_lose_nothing(
     print(f"\n{rows} rows, {size} bytes: held {hold_s} s, {used_s} s of it computing;", end=" ")
     print(f"the others waited for {longest_s:.3f} s at most")
     assert stores[0].caretaker.watchdog.ended == []
-    assert float(used_s) < 2 * HOLD_S  # twice, for machines that are busy with others
+    assert float(used_s) < 2 * HOLD_S  # twice, because the machine may be busy
     spans = [Span(b"tx%d-" % name, b"tx%d." % name) for name in written]
     assert [stores[0].count(span) for span in spans] == [len(waits) for waits in written.values()]
     assert stores[0].count(k.span_of(k.row_prefix(9))) == rows
@@ -213,7 +213,7 @@ def test_a_busy_process_is_not_taken_for_a_stopped_one(url: str, children: Child
     store.close()
 
 
-def test_who_waits_is_not_overtaken_by_a_busy_process(url: str, children: Children) -> None:
+def test_a_waiter_is_not_overtaken_by_a_busy_process(url: str, children: Children) -> None:
     store = opened(url)
     child = start("keep_writing", url)
     children.append(child)
@@ -227,7 +227,7 @@ def test_who_waits_is_not_overtaken_by_a_busy_process(url: str, children: Childr
         gate.leave()
     store.close()
     assert child.poll() is None
-    rarely_more = sorted(overtaken)[-20]  # the machine may run the other one while we look
+    rarely_more = sorted(overtaken)[-20]  # the machine may run the other process during a check
     assert rarely_more <= 2, "the tenure under way, and one that began while we looked"
 
 
@@ -310,7 +310,7 @@ def test_a_presence_ends_with_its_process(url: str, children: Children) -> None:
     store.close()
 
 
-def test_asking_for_our_own_presence_does_not_give_it_away(url: str, children: Children) -> None:
+def test_checking_the_own_presence_does_not_release_it(url: str, children: Children) -> None:
     store = opened(url)
     presence = store.hold("node 1")
     assert store.held("node 1")
@@ -392,15 +392,13 @@ def test_another_pid_namespace_or_host_is_refused(url: str, children: Children) 
         "lmdb:///x?stall_s=no",
     ],
 )
-def test_a_url_that_is_none_is_refused(bad: str) -> None:
+def test_an_invalid_url_is_refused(bad: str) -> None:
     with pytest.raises(Unavailable):
         open_store(bad)
 
 
-def test_what_a_killed_writer_committed_is_seen_at_once_or_never(
-    url: str, children: Children
-) -> None:
-    """LMDB itself shows a commit only once its writer goes on, or the next one comes."""
+def test_a_killed_writer_s_commit_is_visible_at_once_or_never(url: str, children: Children) -> None:
+    """LMDB shows the commit only once its writer continues, or the next writer begins."""
     store = opened(url)
     span = Span(b"tn", b"to")
     for _ in range(12):
@@ -408,7 +406,7 @@ def test_what_a_killed_writer_committed_is_seen_at_once_or_never(
         children.append(child)
         hear(child)
         child.kill()
-        child.communicate()  # its pipe is closed: whoever waited for it knows that it has ended
+        child.communicate()  # its pipe is closed: its end is visible to waiters
         view = store.snapshot()
         at_once = next(view.scan(span, reverse=True), None)
         view.close()
@@ -419,10 +417,10 @@ def test_what_a_killed_writer_committed_is_seen_at_once_or_never(
     store.close()
 
 
-def test_a_killed_writer_s_commit_is_seen_while_the_next_has_the_lock_and_has_not_begun(
+def test_a_killed_writer_s_commit_is_visible_before_the_next_writer_has_begun(
     url: str, children: Children, tmp_path: Path
 ) -> None:
-    """The next one stays there with the lock in its hands for as long as a busy machine likes."""
+    """On a busy machine the next writer may have the lock for long before it begins."""
     store, faults = opened(url), Faults(tmp_path)
     with faults.preloaded():
         dies = start("commit_when_told", url, "tk")
@@ -435,11 +433,11 @@ def test_a_killed_writer_s_commit_is_seen_while_the_next_has_the_lock_and_has_no
     faults.heal()
     tell(follows)
     assert hear(follows) == "in"
-    found: list[bytes | None] = []
-    reader = threading.Thread(target=lambda: found.append(get(store, b"tk")))
+    values: list[bytes | None] = []
+    reader = threading.Thread(target=lambda: values.append(get(store, b"tk")))
     reader.start()
     reader.join(0.3)
     stop(follows)
     reader.join()
-    assert found == [b"x"]
+    assert values == [b"x"]
     store.close()

@@ -1,4 +1,4 @@
-"""Counting and splitting large spans by looking at few of their keys."""
+"""Counting and splitting large spans by reading a few of their keys."""
 
 import random
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LmdbStore
 
 @pytest.fixture(params=["pages", "descents"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """By whole pages, or where they cannot be read."""
+    """By whole pages, and by descents as if they could not be read."""
     if request.param == "descents":
         monkeypatch.setattr(LmdbSnapshot, "outline", lambda view, span: None)
     return str(request.param)
@@ -62,7 +62,7 @@ def test_a_large_span_is_counted_nearly(
 
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("sampled", [8, 64])
-def test_some_leaves_stand_for_their_neighbours(
+def test_some_leaves_represent_their_neighbours(
     sampled: int, loaded: tuple[LmdbStore, dict[str, Span]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leaves, "OUTLINE_PAGES", sampled)
@@ -73,7 +73,7 @@ def test_some_leaves_stand_for_their_neighbours(
     assert max(sizes) < KEYS / 2
 
 
-def test_a_store_of_too_many_leaves_is_looked_at_by_descents(
+def test_a_store_of_too_many_leaves_is_estimated_by_descents(
     loaded: tuple[LmdbStore, dict[str, Span]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leaves, "MOST_OUTLINED", 10)
@@ -103,7 +103,7 @@ def test_a_large_span_is_split_nearly_evenly(
 
 
 class Dense:
-    """A thousand million keys, and how many of them were looked at."""
+    """A thousand million keys; counts how many of them are read."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -128,7 +128,7 @@ class Dense:
         return k.u64(number - 1), k.u64(number)
 
 
-def test_however_many_keys_there_are_few_are_looked_at() -> None:
+def test_the_number_of_keys_read_does_not_depend_on_their_total() -> None:
     view = Dense(10**9)
     whole = Span(k.u64(0), k.u64(1 << 62))
     assert abs(pages.count(view, whole) / 10**9 - 1) < 0.05

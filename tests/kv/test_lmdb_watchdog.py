@@ -1,4 +1,4 @@
-"""When a process that keeps the write gate is ended, and when it is not."""
+"""The conditions under which a process that keeps the write gate is ended."""
 
 import os
 import signal
@@ -19,14 +19,14 @@ STALL_S, TICK_S = 5.0, 1.0
 
 
 class FakeGate:
-    """What a gate shows."""
+    """A gate with a state set by the test."""
 
     def __init__(self, holders: Holders) -> None:
         self.waiting = True
-        self.shown = holders
+        self.state = holders
 
     def holders(self) -> Holders:
-        return self.shown
+        return self.state
 
 
 @pytest.fixture
@@ -54,26 +54,26 @@ def test_one_tenure_that_lasts_is_ended(suspect: subprocess.Popen[bytes]) -> Non
 
 def test_the_turn_is_watched_when_nobody_writes(suspect: subprocess.Popen[bytes]) -> None:
     gate, dog = watched(suspect)
-    gate.shown = Holders(turn=suspect.pid, writer=0, turns=1, tenures=1)
+    gate.state = Holders(turn=suspect.pid, writer=0, turns=1, tenures=1)
     for now in range(100, 106):
         dog.step(now)
     assert suspect.wait(5) == -signal.SIGKILL
 
 
-def test_many_tenures_of_one_process_are_not(suspect: subprocess.Popen[bytes]) -> None:
+def test_many_tenures_of_one_process_are_not_ended(suspect: subprocess.Popen[bytes]) -> None:
     gate, dog = watched(suspect)
     for now in range(100, 200):
-        gate.shown = gate.shown._replace(tenures=now)
+        gate.state = gate.state._replace(tenures=now)
         dog.step(now)
         dog.step(now + 0.5)
     assert dog.ended == []
 
 
-def test_a_long_tenure_that_moves_is_not(suspect: subprocess.Popen[bytes]) -> None:
+def test_a_long_tenure_with_progress_is_not_ended(suspect: subprocess.Popen[bytes]) -> None:
     gate, dog = watched(suspect)
     for now in range(100, 200):
         if now % 4 == 0:
-            gate.shown = gate.shown._replace(progress=now)
+            gate.state = gate.state._replace(progress=now)
         dog.step(now)
     assert dog.ended == []
     for now in range(200, 206):
@@ -90,23 +90,25 @@ DISK = [
 ]
 
 
-@pytest.mark.parametrize(("motion", "ends"), [each[1:] for each in DISK], ids=[d[0] for d in DISK])
-def test_the_disk_is_waited_for(
+@pytest.mark.parametrize(
+    ("motion", "ends"), [row[1:] for row in DISK], ids=[row[0] for row in DISK]
+)
+def test_a_thread_that_waits_for_the_disk_is_not_ended(
     suspect: subprocess.Popen[bytes],
     motion: Callable[[int], Motion | None],
     ends: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One long fsync of a large transaction marks no progress, and is none's fault."""
+    """One long fsync of a large transaction marks no progress, but is no reason to end it."""
     gate, dog = watched(suspect)
-    gate.shown = gate.shown._replace(thread=suspect.pid)
+    gate.state = gate.state._replace(thread=suspect.pid)
     for now in range(100, 120):
         monkeypatch.setattr(caretaker, "motion", lambda pid, thread, now=now: motion(now))
         dog.step(now)
     assert bool(dog.ended) is ends
 
 
-def test_what_a_thread_does_in_the_disk_is_seen(tmp_path: Path) -> None:
+def test_the_disk_activity_of_a_thread_is_visible(tmp_path: Path) -> None:
     thread = threading.get_native_id()
     before = motion(os.getpid(), thread)
     (tmp_path / "written").write_bytes(bytes(10_000))
@@ -116,7 +118,7 @@ def test_what_a_thread_does_in_the_disk_is_seen(tmp_path: Path) -> None:
     assert motion(os.getpid(), 1) is None
 
 
-def test_nobody_is_blamed_while_nobody_waits(suspect: subprocess.Popen[bytes]) -> None:
+def test_no_process_is_ended_without_waiters(suspect: subprocess.Popen[bytes]) -> None:
     gate, dog = watched(suspect)
     for now in range(100, 200):
         gate.waiting = now % 4 != 0
@@ -146,7 +148,9 @@ def test_a_later_process_with_the_same_pid_is_spared(suspect: subprocess.Popen[b
     assert identify(suspect.pid) is None
 
 
-def test_a_stopped_process_is_told_from_a_running_one(suspect: subprocess.Popen[bytes]) -> None:
+def test_a_stopped_process_is_distinguished_from_a_running_one(
+    suspect: subprocess.Popen[bytes],
+) -> None:
     assert not is_stopped(suspect.pid)
     suspect.send_signal(signal.SIGSTOP)
     os.waitpid(suspect.pid, os.WUNTRACED)

@@ -1,6 +1,6 @@
-"""The table of locks: first come, first served across seats and processes; nothing stays for ever.
+"""The lock table: first come, first served across seats and processes; no lock stays for ever.
 
-Seats of one process, on each engine, then processes that are killed and stopped.
+First seats of one process, on each engine; then processes that are killed and stopped.
 """
 
 import os
@@ -27,7 +27,7 @@ SOON_S = 5.0
 
 
 def seats(table: LockTable, number: int, woken: list[tuple[int, int, int]]) -> list[Seat]:
-    found = []
+    outcomes = []
     for seat in range(number):
 
         def note(locker: int, key: int, seat: int = seat) -> None:
@@ -35,8 +35,8 @@ def seats(table: LockTable, number: int, woken: list[tuple[int, int, int]]) -> l
 
         joined = table.join(note, lambda: (b"", b""))
         assert joined is not None
-        found.append(joined)
-    return found
+        outcomes.append(joined)
+    return outcomes
 
 
 @pytest.fixture
@@ -62,8 +62,8 @@ def test_keys_are_taken_all_or_none(two: tuple[Seat, Seat]) -> None:
     assert other.take(1, [C + 1, B, C], 8) == (1, [])
     assert other.take(1, [C + 1], 8) == (-1, [0]), "nothing was kept of it"
     assert one.take(2, [A], 7) == (0, []), "another locker of the same seat"
-    held = other.other(1, A)
-    assert held is not None and held[1] == 7
+    holder = other.other(1, A)
+    assert holder is not None and holder[1] == 7
     assert one.other(1, A) is None
 
 
@@ -79,8 +79,8 @@ def test_a_key_is_handed_to_its_waiters_in_their_order(
     assert woken == [(1, 5, A), (0, 3, B)]
     assert other.has(5, A) and one.has(3, B) and not one.has(2, A)
     assert (one.others_commits, other.others_commits) == (0, 1)
-    held = one.other(0, A)
-    assert held is not None and held[1] == 9
+    holder = one.other(0, A)
+    assert holder is not None and holder[1] == 9
     other.release(5, [A], committed=False)
     assert woken[2:] == [(0, 2, A)]
     assert one.stop_waiting(2, A), "it was given meanwhile"
@@ -88,7 +88,7 @@ def test_a_key_is_handed_to_its_waiters_in_their_order(
     assert other.take(1, [A], 0) == (-1, [0])
 
 
-def test_who_gives_up_is_passed_over(
+def test_a_waiter_that_gives_up_is_skipped(
     two: tuple[Seat, Seat], woken: list[tuple[int, int, int]]
 ) -> None:
     one, other = two
@@ -100,7 +100,7 @@ def test_who_gives_up_is_passed_over(
     assert woken == [(0, 2, A)]
 
 
-def test_the_wait_that_closes_a_circle_is_refused(two: tuple[Seat, Seat]) -> None:
+def test_a_wait_that_closes_a_cycle_is_refused(two: tuple[Seat, Seat]) -> None:
     one, other = two
     one.take(1, [A], 0)
     other.take(1, [B], 0)
@@ -117,7 +117,7 @@ def test_the_wait_that_closes_a_circle_is_refused(two: tuple[Seat, Seat]) -> Non
 # -- shared ----------------------------------------------------------------------------------------
 
 
-def test_many_share_a_key_and_who_wants_it_alone_waits_for_all_of_them(
+def test_an_exclusive_lock_waits_for_all_sharers(
     two: tuple[Seat, Seat], woken: list[tuple[int, int, int]]
 ) -> None:
     one, other = two
@@ -134,14 +134,14 @@ def test_many_share_a_key_and_who_wants_it_alone_waits_for_all_of_them(
     other.release(1, [A], committed=True)
     assert woken == [(0, 2, A)] and one.has(2, A)
     assert other.take(1, [A], 8, shared=True) == (0, [])
-    held = other.other(1, A, shared=True)
-    assert held is not None and held[1] == 5
+    holder = other.other(1, A, shared=True)
+    assert holder is not None and holder[1] == 5
 
 
-def test_who_wants_to_share_stands_behind_who_wants_it_alone(
+def test_a_shared_lock_waits_for_an_earlier_exclusive_waiter(
     two: tuple[Seat, Seat], woken: list[tuple[int, int, int]]
 ) -> None:
-    """Writers are not starved; and those behind one get it together."""
+    """Writers are not starved, and the sharers that wait after one get the key together."""
     one, other = two
     one.take(1, [A], 0, shared=True)
     assert other.wait(2, A, 0) is WaitOutcome.WAITS
@@ -158,7 +158,7 @@ def test_who_wants_to_share_stands_behind_who_wants_it_alone(
     assert one.has(3, A, shared=True) and other.has(4, A, shared=True) and not one.has(3, A)
 
 
-def test_who_gives_up_to_have_it_alone_lets_those_in_who_share(
+def test_when_an_exclusive_waiter_gives_up_sharers_get_the_key(
     two: tuple[Seat, Seat], woken: list[tuple[int, int, int]]
 ) -> None:
     one, other = two
@@ -169,7 +169,7 @@ def test_who_gives_up_to_have_it_alone_lets_those_in_who_share(
     assert woken == [(0, 3, A)] and one.has(3, A, shared=True)
 
 
-def test_who_shares_a_key_and_wants_it_alone_goes_first_and_a_second_closes_a_circle(
+def test_an_upgrade_to_exclusive_goes_first_and_a_second_one_closes_a_cycle(
     two: tuple[Seat, Seat], woken: list[tuple[int, int, int]]
 ) -> None:
     one, other = two
@@ -189,7 +189,7 @@ def test_who_shares_a_key_and_wants_it_alone_goes_first_and_a_second_closes_a_ci
     assert woken[1:] == [(1, 9, A)]
 
 
-def test_a_statement_that_is_blocked_elsewhere_leaves_what_it_shared_shared(
+def test_a_blocked_statement_keeps_its_shared_locks_shared(
     two: tuple[Seat, Seat],
 ) -> None:
     one, other = two
@@ -199,8 +199,8 @@ def test_a_statement_that_is_blocked_elsewhere_leaves_what_it_shared_shared(
     assert other.take(1, [A], 0, shared=True) == (-1, [0])
 
 
-def test_a_circle_may_lead_through_a_writer_who_waits(two: tuple[Seat, Seat]) -> None:
-    """1 shares A; 2 wants it alone; 3 wants to share it, behind 2; then 1 wants what 3 has."""
+def test_a_cycle_may_lead_through_a_waiting_writer(two: tuple[Seat, Seat]) -> None:
+    """1 shares A. 2 wants it exclusively. 3 waits after 2 to share it. Then 1 wants a key of 3."""
     one, other = two
     one.take(1, [A], 0, shared=True)
     other.take(3, [B], 0)
@@ -209,7 +209,7 @@ def test_a_circle_may_lead_through_a_writer_who_waits(two: tuple[Seat, Seat]) ->
     assert one.wait(1, B, 0) is WaitOutcome.CIRCLE
 
 
-def test_a_circle_may_lead_through_any_of_those_who_share(two: tuple[Seat, Seat]) -> None:
+def test_a_cycle_may_lead_through_any_sharer(two: tuple[Seat, Seat]) -> None:
     one, other = two
     for number in (1, 2, 3):
         one.take(number, [A], 0, shared=True)
@@ -221,7 +221,7 @@ def test_a_circle_may_lead_through_any_of_those_who_share(two: tuple[Seat, Seat]
     assert other.wait(4, A, 0) is WaitOutcome.CIRCLE
 
 
-def test_no_more_share_a_key_than_a_bucket_holds_and_the_next_waits(
+def test_a_key_has_at_most_as_many_sharers_as_a_bucket_and_the_next_waits(
     two: tuple[Seat, Seat], woken: list[tuple[int, int, int]]
 ) -> None:
     one, other = two
@@ -233,7 +233,7 @@ def test_no_more_share_a_key_than_a_bucket_holds_and_the_next_waits(
     assert woken == [(1, 1, A)] and other.has(1, A, shared=True)
 
 
-def test_many_keys_are_shared_and_let_go_together(two: tuple[Seat, Seat]) -> None:
+def test_many_keys_are_shared_and_released_together(two: tuple[Seat, Seat]) -> None:
     one, other = two
     keys = [hash_of(b"%d" % n) for n in range(200)]
     assert one.take(1, keys, 0, shared=True) == (-1, list(range(200)))
@@ -245,7 +245,7 @@ def test_many_keys_are_shared_and_let_go_together(two: tuple[Seat, Seat]) -> Non
     assert one.take(2, keys, 0) == (-1, list(range(200)))
 
 
-def test_who_shared_and_left_or_was_fenced_is_not_waited_for(
+def test_sharers_that_left_or_were_fenced_are_not_waited_for(
     store: Store, two: tuple[Seat, Seat], woken: list[tuple[int, int, int]]
 ) -> None:
     one, other = two
@@ -261,11 +261,12 @@ def test_who_shared_and_left_or_was_fenced_is_not_waited_for(
     assert one.take(1, [A], 0) == (-1, [0])
 
 
-def test_a_process_of_the_time_before_shared_locks_takes_them_for_exclusive(
+def test_an_older_process_treats_shared_locks_as_exclusive(
     two: tuple[Seat, Seat],
 ) -> None:
-    """What it reads of an entry: its first place, whose seat and instance live, that it is not its
-    own. What it writes has no mark, and is exclusive."""
+    """It reads the first slot of a key, and checks that seat and instance live and are not its own.
+
+    Its own entries have no mark, so they are exclusive."""
     one, other = two
     one.take(1, [A], 0, shared=True)
     table = one._table
@@ -277,7 +278,7 @@ def test_a_process_of_the_time_before_shared_locks_takes_them_for_exclusive(
     assert one.take(1, [B], 0, shared=True) == (0, [])
 
 
-def test_who_leaves_holds_nothing_and_waits_for_nothing(
+def test_a_seat_that_is_left_has_no_locks_and_no_waits(
     store: Store, two: tuple[Seat, Seat], woken: list[tuple[int, int, int]]
 ) -> None:
     one, other = two
@@ -296,7 +297,7 @@ def test_who_leaves_holds_nothing_and_waits_for_nothing(
     again.leave()
 
 
-def test_a_fenced_seat_is_ended_by_who_waits_and_begins_again(store: Store) -> None:
+def test_a_fenced_seat_is_ended_by_a_waiter_and_begins_again(store: Store) -> None:
     key, table = b"m/fence/someone", store.lock_table()
     epoch = [(7).to_bytes(8, "big")]
     txn = store.begin()
@@ -322,8 +323,8 @@ def test_a_fenced_seat_is_ended_by_who_waits_and_begins_again(store: Store) -> N
     waiter.leave()
 
 
-def test_a_member_that_came_back_holds_by_its_new_epoch(store: Store) -> None:
-    """Though nobody waited meanwhile and ended what it held by the former one."""
+def test_a_member_that_joined_again_locks_under_its_new_epoch(store: Store) -> None:
+    """Even if no waiter has ended its locks of the former epoch."""
     key, table = b"m/fence/someone", store.lock_table()
     epoch = [(7).to_bytes(8, "big")]
     holder = table.join(lambda number, key: None, lambda: (key, epoch[0]))
@@ -343,17 +344,17 @@ def test_a_member_that_came_back_holds_by_its_new_epoch(store: Store) -> None:
     waiter.leave()
 
 
-def test_a_full_bucket_takes_no_more_and_gives_up_the_dead(two: tuple[Seat, Seat]) -> None:
+def test_a_full_bucket_takes_no_more_keys_and_frees_dead_entries(two: tuple[Seat, Seat]) -> None:
     one, other = two
     same = [7 + n * BUCKETS for n in range(WAYS + 2)]
-    blocked, taken = one.take(1, same, 0)
-    assert (blocked, taken) == (-1, list(range(WAYS)))
+    blocked, positions = one.take(1, same, 0)
+    assert (blocked, positions) == (-1, list(range(WAYS)))
     assert other.take(1, same[WAYS:], 0) == (-1, []), "the commit decides"
     one.leave()
     assert other.take(1, same[:4], 0) == (-1, [0, 1, 2, 3])
 
 
-def test_more_waiters_than_there_is_room_for_still_get_it(
+def test_waiters_beyond_the_table_s_room_still_get_the_key(
     two: tuple[Seat, Seat], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = two
@@ -367,7 +368,7 @@ def test_more_waiters_than_there_is_room_for_still_get_it(
     assert one.is_over(2, A)
 
 
-def test_where_the_table_cannot_be_had_nothing_is_held_and_nothing_stays() -> None:
+def test_without_access_to_the_table_no_lock_is_taken_and_none_remains() -> None:
     class Door(Alone):
         is_open = True
 
@@ -415,9 +416,10 @@ def test_a_lock_costs_microseconds(
     began = time.perf_counter()
     locks.take(locker, many, locks.now)
     locks.release(locker, committed=True)
-    each = (time.perf_counter() - began) / len(many)
+    seconds_per_key = (time.perf_counter() - began) / len(many)
     with capsys.disabled():
-        print(f"\n{engine}: a lock {min(best) * 1e6:.1f} µs, one of many {each * 1e6:.1f} µs")
+        one_us, many_us = min(best) * 1e6, seconds_per_key * 1e6
+        print(f"\n{engine}: a lock {one_us:.1f} µs, one of many {many_us:.1f} µs")
     locks.close()
     store.close()
     assert min(best) < 100e-6
@@ -505,7 +507,7 @@ def test_a_killed_holder_frees_what_it_held(url: str, locks: RowLocks, children:
 
 
 @pytest.mark.parametrize("how", ["stopped", "killed"])
-def test_a_process_that_stays_inside_the_table_holds_nobody_up(
+def test_a_process_stopped_inside_the_table_does_not_block_others(
     url: str, locks: RowLocks, children: Children, how: str
 ) -> None:
     child = start("lock_keys", url, "a", how)

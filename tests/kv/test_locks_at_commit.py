@@ -1,7 +1,8 @@
-"""What the commit knows of locks (decision 039): two that held one key do not both commit.
+"""The check of locks at commit (decision 039): two transactions that held one key do not both
+commit.
 
-A, B     transactions that begin together; each does something with key r, then writes elsewhere
-marks    traces of locks of absent keys and of shared locks; removed in time, never unnoticed
+A, B     transactions that begin together; each uses key r, then writes another key
+marks    traces of locks of absent keys and of shared locks; removed after a time, with detection
 """
 
 from collections.abc import Callable
@@ -76,7 +77,7 @@ def test_two_that_hold_one_key_do_not_both_commit(
     elsewhere(one, b"one").commit()
     together = nothing in (first, second) or (first is share and second is share)
     if not present and first is remove:
-        together = True  # known gap: an absent row that is removed leaves no trace (decision 007)
+        together = True  # known gap: removing an absent row leaves no trace (decision 007)
     if together:
         elsewhere(two, b"two").commit()
     else:
@@ -86,7 +87,7 @@ def test_two_that_hold_one_key_do_not_both_commit(
 
 @pytest.mark.parametrize("present", [True, False])
 @pytest.mark.parametrize(("first", "second"), [(lock, lock), (lock, share), (share, lock)])
-def test_large_packets_are_held_to_it_too(
+def test_large_packets_follow_the_same_rule(
     store: Store, first: Hold, second: Hold, present: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(committer, "SMALL", 0)
@@ -95,7 +96,7 @@ def test_large_packets_are_held_to_it_too(
 
 @pytest.mark.parametrize("present", [True, False])
 @pytest.mark.parametrize("hold", [lock, share])
-def test_who_only_locked_is_validated_too(store: Store, hold: Hold, present: bool) -> None:
+def test_transactions_that_only_lock_are_validated(store: Store, hold: Hold, present: bool) -> None:
     if present:
         put(store, ROW, b"old")
     one, two, three = store.begin(), store.begin(), store.begin()
@@ -112,7 +113,7 @@ def test_who_only_locked_is_validated_too(store: Store, hold: Hold, present: boo
 
 
 @pytest.mark.parametrize("first", [lock, share])
-def test_who_begins_after_the_commit_of_a_locker_is_not_in_its_way(
+def test_a_transaction_that_begins_after_a_locker_s_commit_does_not_conflict(
     store: Store, first: Hold
 ) -> None:
     for hold in HOLDS:
@@ -169,16 +170,16 @@ def test_a_statement_alone_leaves_no_trace(store: Store) -> None:
     txn.locks = False
     lock(txn)
     assert not txn.has_writes
-    assert Unchanged in {type(each) for each in txn.packet().requirements}
+    assert Unchanged in {type(requirement) for requirement in txn.packet().requirements}
     txn.rollback()
 
 
 @pytest.mark.parametrize("stands", [None, LIVE + b"7", b"\x01"])
 @pytest.mark.parametrize("hold", [lock, share])
-def test_a_value_that_nobody_has_is_locked_against_who_would_claim_it(
+def test_a_locked_absent_value_cannot_be_claimed(
     store: Store, hold: Hold, stands: bytes | None
 ) -> None:
-    """A unique value: absent, another row's, or a tombstone's."""
+    """A unique value that is absent, another row's, or a tombstone's."""
     if stands is not None:
         put(store, ENTRY, stands)
     one, two = store.begin(), store.begin()
@@ -210,7 +211,7 @@ def test_a_key_as_long_as_keys_may_be_has_a_mark(store: Store) -> None:
         assert conflict.value.key == key
 
 
-def test_where_nobody_leaves_marks_a_commit_looks_at_one_key_a_table(store: Store) -> None:
+def test_without_lock_marks_a_commit_reads_one_key_per_table(store: Store) -> None:
     from exuvia.kv.validate import check
 
     txn = store.begin()
@@ -245,8 +246,8 @@ def test_marks_may_be_removed_and_older_transactions_notice(store: Store) -> Non
     young.commit()
 
 
-def test_known_gap_an_absent_key_that_came_and_went_is_not_noticed(store: Store) -> None:
-    """Decision 007: absence has no version. While locks are held across nodes nobody gets there."""
+def test_known_gap_a_key_inserted_and_removed_meanwhile_is_not_detected(store: Store) -> None:
+    """Decision 007: absence has no version. Locks held across nodes prevent this case."""
     one = store.begin()
     lock(one)
     put(store, ROW, b"came")

@@ -1,5 +1,6 @@
-"""Pieces and counts of a span are what chunks are, on every engine; on LMDB they are whole pages,
-read beside it."""
+"""Pieces and counts of a span equal its chunks, on every engine.
+
+On LMDB they are read as whole pages, without LMDB's calls."""
 
 import random
 from pathlib import Path
@@ -17,7 +18,7 @@ LONG = (3000, 4072, 4096, 20_000)
 
 
 def grown(store: Store, dice: random.Random, commits: int, rows: int) -> None:
-    """Keys and values of many lengths, some of them removed or written again."""
+    """Commit keys and values of many lengths; some are removed or written again."""
     for _ in range(commits):
         txn = store.begin()
         for _ in range(rows):
@@ -49,7 +50,7 @@ def is_by_pages(view: Snapshot) -> bool:
     return view.tree() is not None
 
 
-def test_pieces_and_counts_are_what_chunks_are(store: Store) -> None:
+def test_pieces_and_counts_equal_chunks(store: Store) -> None:
     dice = random.Random(7)
     grown(store, dice, 20, 300)
     view = store.snapshot()
@@ -60,12 +61,12 @@ def test_pieces_and_counts_are_what_chunks_are(store: Store) -> None:
     bounds += [dice.choice(bounds) + b"\0" for _ in range(4)]
     for _ in range(60):
         span = Span(*sorted(dice.sample(bounds, 2)))
-        found = in_chunks(view, span)
-        assert in_pieces(view, span) == found
-        assert view.count(span) == len(found)
-        assert view.count(span, len(found)) == len(found)
-        if found:
-            assert view.count(span, len(found) - 1) >= len(found)
+        chunked = in_chunks(view, span)
+        assert in_pieces(view, span) == chunked
+        assert view.count(span) == len(chunked)
+        assert view.count(span, len(chunked)) == len(chunked)
+        if chunked:
+            assert view.count(span, len(chunked) - 1) >= len(chunked)
     assert in_pieces(view, Span(b"t", b"t")) == []
     assert view.count(Span(b"ta", b"ta")) == 0
     view.close()
@@ -79,7 +80,7 @@ def test_an_empty_store_has_no_pieces(store: Store) -> None:
     view.close()
 
 
-def test_a_snapshot_stays_as_it_is_while_others_commit(lmdb: Store) -> None:
+def test_pieces_of_a_snapshot_do_not_change_while_others_commit(lmdb: Store) -> None:
     dice = random.Random(8)
     grown(lmdb, dice, 5, 400)
     view = lmdb.snapshot()
@@ -95,7 +96,7 @@ def test_a_snapshot_stays_as_it_is_while_others_commit(lmdb: Store) -> None:
     lmdb.close()
 
 
-def test_the_root_is_known_however_many_commits_came_since(lmdb: Store) -> None:
+def test_the_root_is_found_after_any_number_of_commits(lmdb: Store) -> None:
     dice = random.Random(9)
     grown(lmdb, dice, 3, 200)
     view = lmdb.snapshot()
@@ -106,7 +107,7 @@ def test_the_root_is_known_however_many_commits_came_since(lmdb: Store) -> None:
     lmdb.close()
 
 
-def test_meta_pages_of_another_commit_tell_nothing(lmdb: Store) -> None:
+def test_meta_pages_of_another_commit_give_no_tree(lmdb: Store) -> None:
     grown(lmdb, random.Random(10), 3, 200)
     view = lmdb.snapshot()
     assert isinstance(view, LmdbSnapshot)
@@ -129,7 +130,7 @@ def test_meta_pages_of_another_commit_tell_nothing(lmdb: Store) -> None:
     lmdb.close()
 
 
-def test_what_a_snapshot_read_after_its_end_is_not_given(lmdb: Store) -> None:
+def test_reads_after_the_end_of_a_snapshot_are_not_returned(lmdb: Store) -> None:
     grown(lmdb, random.Random(11), 4, 400)
     view = lmdb.snapshot()
     assert isinstance(view, LmdbSnapshot)
@@ -137,11 +138,11 @@ def test_what_a_snapshot_read_after_its_end_is_not_given(lmdb: Store) -> None:
     piece = next(pieces)
     assert list(piece())
     view.end("the snapshot was open for too long")
-    grown(lmdb, random.Random(12), 30, 200)  # its pages are written again
+    grown(lmdb, random.Random(12), 30, 200)  # reuses its pages
     with pytest.raises(Unavailable, match="too long"):
         list(piece())
     with pytest.raises(Unavailable, match="too long"):
-        assert not [list(each()) for each in pieces]
+        assert not [list(piece()) for piece in pieces]
     with pytest.raises(Unavailable, match="too long"):
         view.count(ALL)
     lmdb.close()

@@ -1,5 +1,6 @@
-"""Counters of channels as one process knows them: never more than they are, or a wait would not
-end, and with all of its own commits, whatever is read meanwhile."""
+"""Cached counters of channels: never above the true value, otherwise a wait would not end.
+
+The process's own commits are included, whatever is read meanwhile."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,8 +18,9 @@ class NoPool:
 
 
 class Counted:
-    """A counter on a server, and a process that listens; `during`: what happens while it reads, or
-    before what it reads is taken."""
+    """A counter on a server, and a process that listens.
+
+    `during`: called during a read, after the value was taken."""
 
     def __init__(self) -> None:
         self.value = 3
@@ -26,21 +28,21 @@ class Counted:
         pool: Any = NoPool()
         self.listener = Listener(pool, pool, self._read, ManualClock())
         self.listener.close("no thread hears here")
-        assert self.known() == 3
+        assert self.cached() == 3
         self.listener.is_listening = True
 
     def _read(self, channels: Sequence[str]) -> list[int]:
-        found, during, self.during = self.value, self.during, lambda: None
+        value, during, self.during = self.value, self.during, lambda: None
         during()
-        return [found for _ in channels]
+        return [value for _ in channels]
 
-    def known(self) -> int:
+    def cached(self) -> int:
         return self.listener.counter("job")
 
     def read(self) -> None:
-        """As when somebody told of it."""
+        """Read the counter, as after a notification."""
         self.listener.is_listening = False
-        self.known()
+        self.cached()
         self.listener.is_listening = True
 
     def commit(self, meanwhile: Callable[[], None] = lambda: None) -> None:
@@ -50,22 +52,22 @@ class Counted:
         self.listener.announce(["job"], before)
 
 
-def test_a_commit_of_its_own_is_known_at_once() -> None:
+def test_the_process_s_own_commit_is_counted_at_once() -> None:
     counted = Counted()
     counted.commit()
     counted.commit()
-    assert counted.known() == 5
+    assert counted.cached() == 5
 
 
-def test_what_was_read_before_a_commit_and_comes_behind_it_takes_nothing_back() -> None:
+def test_a_read_from_before_a_commit_does_not_lower_the_counter() -> None:
     counted = Counted()
     counted.during = counted.commit
     counted.read()
-    assert counted.known() == 4
+    assert counted.cached() == 4
 
 
 @pytest.mark.parametrize("others", [0, 1])
-def test_what_was_read_between_a_commit_and_its_word_is_not_counted_twice(others: int) -> None:
+def test_a_commit_included_in_a_read_is_not_counted_twice(others: int) -> None:
     counted = Counted()
 
     def meanwhile() -> None:
@@ -73,16 +75,16 @@ def test_what_was_read_between_a_commit_and_its_word_is_not_counted_twice(others
         counted.read()
 
     counted.commit(meanwhile)
-    assert counted.known() == counted.value == 4 + others
+    assert counted.cached() == counted.value == 4 + others
 
 
-def test_a_commit_that_ended_while_one_before_it_was_read_is_known() -> None:
+def test_a_commit_that_ends_during_a_read_is_counted() -> None:
     counted = Counted()
 
     def meanwhile() -> None:
-        counted.value -= 1  # not there yet for who reads
+        counted.value -= 1  # the commit is not visible to the read
         counted.read()
         counted.value += 1
 
     counted.commit(meanwhile)
-    assert counted.known() == counted.value == 4
+    assert counted.cached() == counted.value == 4

@@ -1,7 +1,7 @@
-"""What only the store on PostgreSQL has to show.
+"""Properties that only the store on PostgreSQL has.
 
-Cursors, parallel commits, outcomes of what was cut off, hosts that are not what they were, settings
-that are wrong."""
+Positions of `changes`, parallel commits, outcomes after lost connections, hosts that changed their
+role, and wrong settings."""
 
 import os
 import threading
@@ -21,7 +21,7 @@ from exuvia.kv import change_log
 from exuvia.kv import keys as k
 from exuvia.kv.packet import LIVE, Span, WriteKind
 from exuvia.kv.postgres.server import Server
-from exuvia.kv.postgres.settings import shown
+from exuvia.kv.postgres.settings import without_secrets
 from exuvia.kv.store import Store, open_store
 from exuvia.kv.transaction import Transaction
 from support.node_processes import until
@@ -43,7 +43,7 @@ def store(url: str) -> Iterator[Store]:
 
 
 def by_hand(url: str) -> "psycopg.Connection[tuple[Any, ...]]":
-    """A connection that sees the store's tables."""
+    """A plain connection to the store's schema."""
     parts = urlsplit(url)
     schema = parts.query.split("schema=")[1].split("&")[0]
     connection = psycopg.connect(parts._replace(query="").geturl())
@@ -61,15 +61,15 @@ def put(store: Store, key: bytes, payload: bytes) -> int:
 def test_a_commit_that_comes_late_is_missed_by_no_cursor_and_seen_once(
     url: str, store: Store
 ) -> None:
-    """Its stamp is older than those of a hundred commits that cursors have passed."""
-    told: list[bytes] = []
+    """Its stamp is lower than those of a hundred commits that readers have passed."""
+    seen_keys: list[bytes] = []
     position = ""
 
     def look() -> None:
         nonlocal position
-        found = store.changes(EVERYTHING, position)
-        told.extend(key for key, _ in found.pairs)
-        position = found.position
+        result = store.changes(EVERYTHING, position)
+        seen_keys.extend(key for key, _ in result.pairs)
+        position = result.position
 
     with by_hand(url) as late:
         stamp = b"le((SELECT base FROM about) + pg_current_xact_id()::text::bigint)"
@@ -79,12 +79,12 @@ def test_a_commit_that_comes_late_is_missed_by_no_cursor_and_seen_once(
             if n % 7 == 0:
                 look()
         look()
-        assert len(told) == 100
+        assert len(seen_keys) == 100
         late.commit()
     look()
     look()
-    assert told.count(b"late") == 1
-    assert len(told) == 101
+    assert seen_keys.count(b"late") == 1
+    assert len(seen_keys) == 101
 
 
 def test_commits_on_disjoint_keys_run_side_by_side(url: str) -> None:
@@ -105,7 +105,7 @@ def test_commits_on_disjoint_keys_run_side_by_side(url: str) -> None:
             txn.commit()
 
         with ThreadPoolExecutor(16) as pool:
-            list(pool.map(write, range(16)))  # connections are made
+            list(pool.map(write, range(16)))  # makes the connections
             with by_hand(url) as hand:
                 hand.execute(
                     b"CREATE TRIGGER slow BEFORE UPDATE ON slot FOR EACH ROW "
@@ -113,14 +113,14 @@ def test_commits_on_disjoint_keys_run_side_by_side(url: str) -> None:
                 )
             took_s = []
             for _ in range(3):
-                begun = time.monotonic()
+                began = time.monotonic()
                 list(pool.map(write, range(16)))
-                took_s.append(time.monotonic() - begun)
+                took_s.append(time.monotonic() - began)
         assert min(took_s) < 0.15
 
 
 def test_a_revision_is_raised_between_writers_that_never_pause(store: Store) -> None:
-    """Who raises it waits for commits under way and is not starved; who comes later is refused."""
+    """It waits for running commits and is not starved; commits that begin later are refused."""
     revision = k.revision(9)
     put(store, revision, k.number(1))
     stop = threading.Event()
@@ -140,9 +140,9 @@ def test_a_revision_is_raised_between_writers_that_never_pause(store: Store) -> 
         took_s = []
         try:
             for step in range(2, 40):
-                begun = time.monotonic()
+                began = time.monotonic()
                 put(store, revision, k.number(step))
-                took_s.append(time.monotonic() - begun)
+                took_s.append(time.monotonic() - began)
         finally:
             stop.set()
     assert all(done)
@@ -170,16 +170,16 @@ def test_two_claims_of_one_entry_have_one_winner(store: Store) -> None:
             return "won"
 
         with ThreadPoolExecutor(2) as pool:
-            said = list(pool.map(claim, (b"a", b"b")))
-        assert sorted(said) in (["a", "won"], ["b", "won"])
+            answers = list(pool.map(claim, (b"a", b"b")))
+        assert sorted(answers) in (["a", "won"], ["b", "won"])
         with store.read() as txn:
-            assert txn.get(entry) == LIVE + (b"a" if said[0] == "won" else b"b")
+            assert txn.get(entry) == LIVE + (b"a" if answers[0] == "won" else b"b")
 
 
 def test_both_of_two_that_require_the_other_s_absence_do_not_commit(store: Store) -> None:
-    """A placeholder of who requires a key's absence stands in the way of who writes it."""
+    """The placeholder for a required absence conflicts with the write of that key."""
     for n in range(20):
-        left, right = b"left%d" % n, b"right%d" % n
+        left_key, right = b"left%d" % n, b"right%d" % n
         gate = threading.Barrier(2)
 
         def write(mine: bytes, other: bytes, gate: threading.Barrier = gate) -> bool:
@@ -195,32 +195,33 @@ def test_both_of_two_that_require_the_other_s_absence_do_not_commit(store: Store
             return True
 
         with ThreadPoolExecutor(2) as pool:
-            said = list(pool.map(write, (left, right), (right, left)))
-        assert said.count(True) <= 1
+            answers = list(pool.map(write, (left_key, right), (right, left_key)))
+        assert answers.count(True) <= 1
 
 
 # -- outcomes --------------------------------------------------------------------------------------
 
 
-def test_who_starts_beside_others_finds_the_server_s_locks_as_they_are(url: str) -> None:
+def test_a_process_that_starts_later_detects_the_server_s_locks(url: str) -> None:
     server = Server(url)
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: server.has_gates(), range(64)))
-    assert all(found)
+        result = list(pool.map(lambda _: server.has_gates(), range(64)))
+    assert all(result)
 
 
-def test_a_commit_that_is_cut_off_has_one_outcome_and_it_is_told(url: str) -> None:
-    """The link is cut after so many bytes of the request, or before its answer; what the store
-    says of the commit is what stands there. What was not made is done again, once: were it done
-    twice, the second would find the key there."""
+def test_a_commit_whose_connection_is_cut_has_one_outcome_and_reports_it(url: str) -> None:
+    """The link is cut after some bytes of the request, or before its answer.
+
+    The reported outcome must match the store. A commit without effect is repeated once: a second
+    repetition would find the key present."""
     relay = Relay(shared_server().port)
     parts = urlsplit(url)
     near = parts._replace(netloc=f"postgres@127.0.0.1:{relay.port}").geturl()
-    made = 0
+    commits_made = 0
     with closing(open_store(near)) as store:
         put(store, b"first", b"")
         for n in range(24):
-            put(store, b"first", b"")  # so there is a connection
+            put(store, b"first", b"")  # makes a connection
             txn = store.begin()
             key = b"cut%d" % n
             txn.put(key, b"x" * 400)
@@ -231,21 +232,21 @@ def test_a_commit_that_is_cut_off_has_one_outcome_and_it_is_told(url: str) -> No
             try:
                 threading.Timer(0.05, relay.heal).start()
                 store.commit(txn.packet())
-                said = True
+                is_made = True
             except Unavailable as error:
                 assert "nothing was written" in str(error)
-                said = False
+                is_made = False
             finally:
                 relay.heal()
                 txn.rollback()
             with store.read() as look:
-                assert (look.get(key) is not None) == said
-            made += said
+                assert (look.get(key) is not None) == is_made
+            commits_made += is_made
     relay.close()
-    assert made >= 20
+    assert commits_made >= 20
 
 
-def test_the_server_goes_away_and_comes_back() -> None:
+def test_the_store_works_again_after_a_restart_of_the_server() -> None:
     with own_server() as server, closing(open_store(server.new_url())) as store:
         put(store, b"a", b"1")
         server.kill()
@@ -263,9 +264,10 @@ def with_both(first: PostgresServer, second: PostgresServer, schema: str) -> str
 
 
 @pytest.mark.long
-def test_an_old_primary_that_comes_back_serves_nobody() -> None:
-    """A synchronous standby is promoted: no acknowledged write is lost, and who has seen the new
-    timeline, or sees both hosts, is never served by the old one."""
+def test_a_restarted_old_primary_is_refused() -> None:
+    """A synchronous standby is promoted, and no acknowledged write is lost.
+
+    A process that has seen the new timeline, or sees both hosts, never uses the old primary."""
     standby = PostgresServer()
     with own_server("synchronous_standby_names=second") as primary:
         try:
@@ -295,15 +297,15 @@ def test_an_old_primary_that_comes_back_serves_nobody() -> None:
                 before = len(acknowledged)
                 standby.promote()
                 until(lambda: len(acknowledged) > before + 50)
-                primary.start()  # on its old address
+                primary.start()  # at its old address
                 more = len(acknowledged)
                 until(lambda: len(acknowledged) > more + 50)
                 stop.set()
                 writer.join()
-                found = store.changes(EVERYTHING, position)
-                seen = {int(key[1:]) for key, _ in found.pairs}
-                assert set(acknowledged) <= seen
-                assert len(found.pairs) == len(seen)
+                result = store.changes(EVERYTHING, position)
+                numbers = {int(key[1:]) for key, _ in result.pairs}
+                assert set(acknowledged) <= numbers
+                assert len(result.pairs) == len(numbers)
                 old = primary.ask("SELECT count(*) FROM moved.kv")[0][0]
             with closing(open_store(url)) as fresh:
                 put(fresh, b"m", b"")
@@ -312,7 +314,7 @@ def test_an_old_primary_that_comes_back_serves_nobody() -> None:
             standby.remove()
 
 
-# -- what is wrong with a store --------------------------------------------------------------------
+# -- wrong settings and layouts --------------------------------------------------------------------
 
 
 def test_a_password_in_the_url_is_refused_and_never_shown() -> None:
@@ -320,24 +322,24 @@ def test_a_password_in_the_url_is_refused_and_never_shown() -> None:
         "postgresql://me:planted@127.0.0.1:1/db",
         "postgres://me:planted@127.0.0.1:1/db",
         "postgresql://me@127.0.0.1:1/db?password=planted",
-        "postgresql://me:a/planted?@127.0.0.1:1,127.0.0.1:2/db",  # not encoded, as it should be
+        "postgresql://me:a/planted?@127.0.0.1:1,127.0.0.1:2/db",  # should have been encoded
         "postgresql://me:1@planted@127.0.0.1:1/db",
         "postgresql://me@127.0.0.1:1/db?pass%77ord=planted",
     ):
-        with pytest.raises(Unavailable) as told:
+        with pytest.raises(Unavailable) as refusal:
             open_store(url)
-        assert "planted" not in str(told.value)
-        assert "planted" not in shown(url)
-        assert "password file" in str(told.value)
+        assert "planted" not in str(refusal.value)
+        assert "planted" not in without_secrets(url)
+        assert "password file" in str(refusal.value)
     for url in ("pg://me:planted@h/db", "host=h password=planted", "mysql://me:planted@h"):
-        with pytest.raises(Unavailable, match="no store at") as told:
+        with pytest.raises(Unavailable, match="no store at") as refusal:
             open_store(url)
-        assert "planted" not in str(told.value)
+        assert "planted" not in str(refusal.value)
     for url in ("postgresql://a:1,b:2/db?options=a@b", "postgresql://me@a:1/db", "postgresql:///d"):
-        assert shown(url) == url
+        assert without_secrets(url) == url
 
 
-def test_what_the_url_leaves_out_is_libpqs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_parameters_of_the_url_are_libpq_s(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGHOST", "127.0.0.1")
     monkeypatch.setenv("PGPORT", str(shared_server().port))
     monkeypatch.setenv("PGUSER", "postgres")
@@ -345,7 +347,7 @@ def test_what_the_url_leaves_out_is_libpqs(monkeypatch: pytest.MonkeyPatch) -> N
         put(store, b"m", b"")
 
 
-def test_what_is_wrong_is_said(url: str) -> None:
+def test_errors_name_what_is_wrong(url: str) -> None:
     port = shared_server().port
     server = shared_server()
     server.ask("CREATE ROLE guest LOGIN")
@@ -370,13 +372,13 @@ def test_a_layout_of_a_newer_version_is_refused_by_name(url: str) -> None:
         open_store(url)
 
 
-def test_rows_that_came_to_another_server_have_stamps_that_all_have_seen(url: str) -> None:
-    """Transactions are counted from anew there: what stands is older than whatever comes."""
+def test_rows_moved_to_another_server_have_stamps_below_all_views(url: str) -> None:
+    """Transaction numbers begin again there, but present rows must be older than new ones."""
     with closing(open_store(url)) as store:
         put(store, b"a", b"1")
         position = store.changes(EVERYTHING).position
     with by_hand(url) as hand:
-        hand.execute(b"UPDATE about SET server = 1")  # as if it had been written elsewhere
+        hand.execute(b"UPDATE about SET server = 1")  # as if it came from another server
     with closing(open_store(url)) as store:
         assert not store.changes(EVERYTHING, position).pairs
         txn = store.begin()
@@ -390,28 +392,28 @@ def test_a_store_is_not_used_across_a_fork(store: Store) -> None:
     txn = store.begin()
     child = os.fork()
     if not child:
-        said = 0
+        refusals = 0
         for use in (lambda: store.begin(), lambda: txn.get(b"a")):
             try:
                 use()
             except Unavailable:
-                said += 1
-        os._exit(said)
+                refusals += 1
+        os._exit(refusals)
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 2
     assert txn.get(b"a") is None
     txn.rollback()
 
 
-def test_the_doctor_says_what_lets_the_table_grow() -> None:
+def test_the_doctor_reports_what_lets_the_table_grow() -> None:
     with own_server("autovacuum=off", "max_prepared_transactions=2", "fsync=off") as server:
         url = server.new_url()
         open_store(url).close()
 
-        def said() -> str:
-            return "\n".join(f"{each.level} {each.about}" for each in examine(url, spark=False))
+        def findings() -> str:
+            return "\n".join(f"{f.level} {f.about}" for f in examine(url, spark=False))
 
-        assert "0 dead; last autovacuum never" in said()
+        assert "0 dead; last autovacuum never" in findings()
         with by_hand(url) as connection:
             rows = "SELECT int8send(n), ''::bytea FROM generate_series(1, 12000) n"
             connection.execute(f"INSERT INTO kv {rows}".encode())
@@ -420,21 +422,21 @@ def test_the_doctor_says_what_lets_the_table_grow() -> None:
             connection.commit()
             connection.execute("CREATE TABLE forgotten (a int)")
             connection.execute("PREPARE TRANSACTION 'left behind'")
-        until(lambda: "12,000 rows of the table kv are dead" in said(), about=said)
-        assert "warning autovacuum is off" in said()
-        assert "warning prepared transaction left behind keeps what was replaced for" in said()
-        assert "session" not in said(), "none is older than five minutes"
+        until(lambda: "12,000 rows of the table kv are dead" in findings(), about=findings)
+        assert "warning autovacuum is off" in findings()
+        assert "warning prepared transaction left behind keeps what was replaced for" in findings()
+        assert "session" not in findings(), "none is older than five minutes"
 
 
 # -- the change log --------------------------------------------------------------------------------
 
 
-def test_changes_of_a_row_are_in_order_where_numbers_of_transactions_are_not(
+def test_changes_of_a_row_are_in_order_although_transaction_numbers_are_not(
     url: str, store: Store
 ) -> None:
-    """A commit that took its number first waits for a lock; a row comes and goes meanwhile."""
+    """A commit takes its number first, then waits for a lock; others insert and remove a row."""
     rows, log = k.row_prefix(7), k.log_prefix(7, 1)
-    held, between = rows + k.i64(1), rows + k.i64(2)
+    held_key, between = rows + k.i64(1), rows + k.i64(2)
 
     def write(txn: Transaction, key: bytes, value: bytes | None) -> None:
         txn.log(log, key)
@@ -444,12 +446,12 @@ def test_changes_of_a_row_are_in_order_where_numbers_of_transactions_are_not(
             txn.put(key, value)
 
     def late(txn: Transaction) -> None:
-        write(txn, held, b"late")
+        write(txn, held_key, b"late")
         write(txn, between, b"late")
 
-    store.transact(lambda txn: write(txn, held, b"old"))
+    store.transact(lambda txn: write(txn, held_key, b"old"))
     with by_hand(url) as hand, ThreadPoolExecutor(1) as pool:
-        hand.execute(b"SELECT 1 FROM kv WHERE k = %s FOR UPDATE", [held])
+        hand.execute(b"SELECT 1 FROM kv WHERE k = %s FOR UPDATE", [held_key])
         waiting = pool.submit(store.transact, late, 1)
         blocked = b"SELECT count(*) FROM pg_locks WHERE NOT granted"
         until(lambda: hand.execute(blocked).fetchone() != (0,))
@@ -458,11 +460,11 @@ def test_changes_of_a_row_are_in_order_where_numbers_of_transactions_are_not(
         hand.rollback()
         waiting.result()
     with store.read() as txn:
-        found = change_log.in_order(txn.snapshot, log, rows, None)
-    assert [(c.before, after) for c, after in found if c.handle == k.i64(2)] == [
+        result = change_log.in_order(txn.snapshot, log, rows, None)
+    assert [(c.before, after) for c, after in result if c.handle == k.i64(2)] == [
         (None, b"early"),
         (b"early", None),
         (None, b"late"),
     ]
-    stamps = [c.stamp for c, _ in found]
-    assert stamps != sorted(stamps)  # else this shows nothing
+    stamps = [c.stamp for c, _ in result]
+    assert stamps != sorted(stamps)  # otherwise this test would prove nothing

@@ -1,4 +1,4 @@
-"""What is written below a private prefix is the transaction's alone, and no packet has it."""
+"""Private keys: visible to their transaction only, and in no packet."""
 
 from itertools import pairwise
 
@@ -14,19 +14,19 @@ PREFIX = keys.row_prefix(7)[:9]
 ROW, ENTRY, OTHER = keys.row_prefix(7) + b"1", PREFIX + b"i1", keys.row_prefix(8) + b"1"
 
 
-def begun(store: MemoryStore, room: int = UNBOUNDED) -> Transaction:
+def transaction(store: MemoryStore, room: int = UNBOUNDED) -> Transaction:
     txn = store.begin()
     txn.private(PREFIX, "t", room)
     return txn
 
 
-def test_two_transactions_have_the_same_key_and_both_commit() -> None:
+def test_two_transactions_with_the_same_private_key_both_commit() -> None:
     store = MemoryStore()
-    both = [begun(store) for _ in range(2)]
+    both = [transaction(store) for _ in range(2)]
     for n, txn in enumerate(both):
         txn.put(ROW, b"own%d" % n)
         txn.lock(ROW)
-        txn.lock(ROW + b"0")  # nothing stands there: it would leave a mark
+        txn.lock(ROW + b"0")  # an absent key: the lock would leave a mark
         txn.write(WriteKind.CLAIM, ENTRY, LIVE + b"1")
         txn.put(keys.row_prefix(8) + b"%d" % n, b"common")
         assert [key for key in txn.touched_since(0, BEGINNING) if key.startswith(PREFIX)] == []
@@ -40,28 +40,28 @@ def test_two_transactions_have_the_same_key_and_both_commit() -> None:
         assert len(list(after.scan(keys.table_span(8)))) == 2
 
 
-def test_alone_it_is_nothing_to_commit() -> None:
+def test_private_writes_alone_make_no_commit() -> None:
     store = MemoryStore()
-    txn = begun(store)
+    txn = transaction(store)
     txn.put(ROW, b"x")
     txn.back_to(0, keep_locks=True)
     txn.put(ROW, b"y")
     assert not txn.has_writes
-    seen = store.snapshot().sequence
+    sequence = store.snapshot().sequence
     txn.commit()
-    assert store.snapshot().sequence == seen
+    assert store.snapshot().sequence == sequence
 
 
 def test_an_entry_of_another_row_is_a_duplicate() -> None:
-    txn = begun(MemoryStore())
+    txn = transaction(MemoryStore())
     txn.write(WriteKind.CLAIM, ENTRY, LIVE + b"1")
     with pytest.raises(Duplicate):
         txn.write(WriteKind.CLAIM, ENTRY, LIVE + b"2")
     assert not txn.put_new([ROW], [b"x"], []), "what is private is written one by one"
 
 
-def test_room_is_what_is_written_and_not_undone() -> None:
-    txn = begun(MemoryStore(), room=100)
+def test_undone_writes_do_not_count_against_the_room() -> None:
+    txn = transaction(MemoryStore(), room=100)
     marks = []
     for n in range(4):
         marks.append(txn.mark())
@@ -74,7 +74,7 @@ def test_room_is_what_is_written_and_not_undone() -> None:
         txn.back_to(later)
         txn.put(ROW, b"x" * 12)
         txn.back_to(earlier)
-    txn.private(PREFIX, "t", 24)  # all is undone: there is just room for one
+    txn.private(PREFIX, "t", 24)  # all writes were undone: there is room for exactly one
     txn.put(ROW + b"0", b"x" * 12)
     with pytest.raises(Refused):
         txn.put(ROW + b"9", b"x")

@@ -1,4 +1,4 @@
-"""A key that is there in a snapshot is found in it, whatever is committed while it is read."""
+"""A key of a snapshot is found although commits drop old versions during the read."""
 
 from collections.abc import Callable, Iterator
 
@@ -10,7 +10,7 @@ KEY = b"t/k"
 
 
 class ShortenedMeanwhile(tuple[tuple[int, bytes | None], ...]):
-    """A key's versions; while they are read a commit drops those that nobody needs any more."""
+    """A key's versions; during a read a commit drops those that no snapshot needs."""
 
     drop: Callable[[], None]
 
@@ -26,7 +26,7 @@ def put(store: MemoryStore, payload: bytes) -> None:
 
 
 @pytest.mark.parametrize("later", [0, 1])
-def test_versions_that_are_dropped_while_a_key_is_read(later: int) -> None:
+def test_versions_dropped_while_a_key_is_read_do_not_change_the_result(later: int) -> None:
     store = MemoryStore()
     put(store, b"one")
     oldest = store.snapshot()
@@ -41,11 +41,11 @@ def test_versions_that_are_dropped_while_a_key_is_read(later: int) -> None:
         put(store, b"meanwhile")
 
     ShortenedMeanwhile.drop = staticmethod(drop)
-    held = len(store._versions[KEY])
+    versions_before = len(store._versions[KEY])
     store._versions[KEY] = ShortenedMeanwhile(store._versions[KEY])
-    found = view.get(KEY)
-    assert found is not None
-    assert found.endswith(b"three")
+    raw = view.get(KEY)
+    assert raw is not None
+    assert raw.endswith(b"three")
     if later:
-        assert len(store._versions[KEY]) < held + 1, "nothing was dropped while it was read"
+        assert len(store._versions[KEY]) < versions_before + 1, "no version was dropped"
     view.close()

@@ -1,5 +1,6 @@
-"""Bulks that name the same `among` do not look again at rows while only they commit (Standing);
-whoever else commits makes them look."""
+"""Bulks with the same `among` do not check rows again while only they commit (`Standing`).
+
+Any other commit makes them check."""
 
 from pathlib import Path
 
@@ -21,39 +22,41 @@ def store(tmp_path: Path) -> Store:
     return opened
 
 
-def standing(store: Store, rows: list[bytes], among: bytes = AMONG, known: bool = True) -> Standing:
-    """They are what they are now; or, not `known`, what nobody would find if he looked."""
+def standing(
+    store: Store, rows: list[bytes], among: bytes = AMONG, is_known: bool = True
+) -> Standing:
+    """Requires the present rows; not `is_known`: requires stamps that a check would refuse."""
     view = store.snapshot()
-    found = view.get_many(rows)
-    stamps = b"".join(found[key][:STAMP_BYTES] for key in rows)
+    raws = view.get_many(rows)
+    stamps = b"".join(raws[key][:STAMP_BYTES] for key in rows)
     as_of = view.sequence
     view.close()
-    return Standing(rows, stamps if known else bytes(len(stamps)), "seen", as_of, among)
+    return Standing(rows, stamps if is_known else bytes(len(stamps)), "seen", as_of, among)
 
 
 def written(store: Store, required: Standing, payload: bytes = b"new") -> None:
     store.bulk(required.keys, LIVE + payload, [required], overwrite=True)
 
 
-def test_siblings_do_not_look_at_what_only_they_wrote_since(store: Store) -> None:
-    first, second = standing(store, ROWS[:2]), standing(store, ROWS[2:], known=False)
+def test_siblings_do_not_check_rows_while_only_siblings_commit(store: Store) -> None:
+    first, second = standing(store, ROWS[:2]), standing(store, ROWS[2:], is_known=False)
     written(store, first)
     written(store, first._replace(keys=ROWS[1:2], stamps=bytes(8)))
-    written(store, second)  # would be a conflict if it looked
+    written(store, second)  # a check would raise a conflict
 
 
-def test_they_look_once_another_has_committed(store: Store) -> None:
-    first, second = standing(store, ROWS[:2]), standing(store, ROWS[2:], known=False)
+def test_siblings_check_rows_after_another_commit(store: Store) -> None:
+    first, second = standing(store, ROWS[:2]), standing(store, ROWS[2:], is_known=False)
     written(store, first)
     store.transact(lambda txn: txn.put(b"t/9", LIVE))
     with pytest.raises(Conflict):
         written(store, second)
-    written(store, standing(store, ROWS[:2]))  # from now on nobody else has
-    written(store, standing(store, ROWS[2:], known=False))
+    written(store, standing(store, ROWS[:2]))  # from now on there are no other commits
+    written(store, standing(store, ROWS[2:], is_known=False))
 
 
-def test_what_was_read_before_another_committed_is_looked_at_for_ever(store: Store) -> None:
-    early = standing(store, ROWS[2:], known=False)
+def test_rows_read_before_another_commit_are_always_checked(store: Store) -> None:
+    early = standing(store, ROWS[2:], is_known=False)
     store.transact(lambda txn: txn.put(ROWS[2], LIVE + b"theirs"))
     for n in range(3):
         written(store, standing(store, ROWS[:2]), b"%d" % n)
@@ -61,23 +64,23 @@ def test_what_was_read_before_another_committed_is_looked_at_for_ever(store: Sto
         written(store, early)
 
 
-def test_other_names_are_others(store: Store) -> None:
-    second = standing(store, ROWS[2:], known=False)
+def test_bulks_with_another_name_are_no_siblings(store: Store) -> None:
+    second = standing(store, ROWS[2:], is_known=False)
     written(store, standing(store, ROWS[:2], among=keys.meta("rewrite", 8)))
     with pytest.raises(Conflict):
         written(store, second)
 
 
-def test_a_refused_bulk_says_nothing(store: Store) -> None:
+def test_a_refused_bulk_does_not_record_its_name(store: Store) -> None:
     wrong = standing(store, ROWS[:2])._replace(as_of=0, stamps=bytes(16))
-    second = standing(store, ROWS[2:], known=False)
+    second = standing(store, ROWS[2:], is_known=False)
     with pytest.raises(Conflict):
         written(store, wrong)
     written(store, second)
 
 
-def test_a_chain_says_it_for_all_of_its_bulks(store: Store) -> None:
-    second = standing(store, ROWS[2:], known=False)
+def test_a_chain_records_the_name_for_all_of_its_bulks(store: Store) -> None:
+    second = standing(store, ROWS[2:], is_known=False)
     first = standing(store, ROWS[:2])
     bulks = [
         Bulk([key], LIVE + b"new", [first._replace(keys=[key], stamps=bytes(8))], overwrite=True)

@@ -1,4 +1,4 @@
-"""A packet comes to the same key by key and arranged: kv/validate.py has both, by its size."""
+"""A packet has the same effect key by key and arranged (kv/validate.py chooses by its size)."""
 
 import random
 from collections.abc import Callable
@@ -29,29 +29,30 @@ After = dict[bytes, bytes | None]
 
 
 def arranged(packet: Packet, store: dict[bytes, bytes]) -> After:
-    """What a large packet comes to."""
-    found = arrange(packet)
+    """The effect of a packet that is handled as a large one."""
+    prepared = arrange(packet)
     many = partial(_many, store)
-    validate(found, store.get, many)
-    puts, gone = outcomes(found, many)
-    written = dict(zip(found.puts, found.payloads, strict=True))
-    return dict.fromkeys([*found.gone, *gone]) | written | dict(puts)
+    validate(prepared, store.get, many)
+    puts, removed = outcomes(prepared, many)
+    written = dict(zip(prepared.puts, prepared.payloads, strict=True))
+    return dict.fromkeys([*prepared.removed, *removed]) | written | dict(puts)
 
 
-def _many(store: dict[bytes, bytes], wanted: list[bytes]) -> dict[bytes, bytes]:
-    return {key: store[key] for key in wanted if key in store}
+def _many(store: dict[bytes, bytes], requested: list[bytes]) -> dict[bytes, bytes]:
+    return {key: store[key] for key in requested if key in store}
 
 
 def settled(packet: Packet, store: dict[bytes, bytes]) -> After:
-    """What a small packet comes to."""
+    """The effect of a packet that is handled as a small one."""
     return settle(packet, store.get)
 
 
-def outcome(way: Callable[[Packet, dict[bytes, bytes]], After], *given: object) -> object:
-    """What it comes to, or the class of the refusal (which of several broken keys is named first
-    is each way's own)."""
+def outcome(way: Callable[[Packet, dict[bytes, bytes]], After], *arguments: object) -> object:
+    """The effect, or the class of the refusal.
+
+    Each way names another one of several broken keys."""
     try:
-        return way(*given)  # type: ignore[arg-type]
+        return way(*arguments)  # type: ignore[arg-type]
     except (Conflict, Deposed, Duplicate) as error:
         return type(error)
 
@@ -70,9 +71,9 @@ def _requirement(dice: random.Random, store: dict[bytes, bytes]) -> Requirement:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_both_ways_come_to_the_same(seed):
+def test_both_ways_have_the_same_effect(seed):
     dice = random.Random(seed)
-    seen: dict[object, int] = {}
+    counts: dict[object, int] = {}
     for _ in range(3_000):
         store = {
             key: dice.randrange(1, 3).to_bytes(8, "little") + dice.choice(PAYLOADS)
@@ -84,15 +85,15 @@ def test_both_ways_come_to_the_same(seed):
         ]
         requirements = [_requirement(dice, store) for _ in range(dice.randrange(4))]
         packet = Packet(writes, requirements, [])
-        found = outcome(settled, packet, store)
-        assert found == outcome(arranged, packet, store), (store, packet)
-        kind = found if isinstance(found, type) else dict
-        seen[kind] = seen.get(kind, 0) + 1
-    assert min(seen.get(kind, 0) for kind in (dict, Conflict, Deposed, Duplicate)) > 50, seen
+        expected = outcome(settled, packet, store)
+        assert expected == outcome(arranged, packet, store), (store, packet)
+        kind = expected if isinstance(expected, type) else dict
+        counts[kind] = counts.get(kind, 0) + 1
+    assert min(counts.get(kind, 0) for kind in (dict, Conflict, Deposed, Duplicate)) > 50, counts
 
 
-def test_a_fence_that_fell_is_told_before_a_row_that_changed():
-    """Whoever is deposed must stop, whatever else of its packet no longer stands."""
+def test_a_broken_fence_is_reported_before_a_changed_row():
+    """A deposed process must stop, whatever else of its packet is broken."""
     store = {b"row": bytes(8) + b"x", b"epoch": bytes(8) + b"2", b"rev": bytes(8) + keys.number(9)}
     row = Unchanged(b"row", 7, "lost update")
     for fence, error in ((Equal(b"epoch", b"1"), Deposed), (AtMost(b"rev", 3), SchemaChanged)):

@@ -214,7 +214,7 @@ class SmallCluster:
 
     def crash_owner(self) -> None:
         """The process is gone; the store sees at once that its presence is free."""
-        self.store.let_go(f"member-{self.owner.member.id}")
+        self.store.end_presence(f"member-{self.owner.member.id}")
         self.owner = self._new_owner()
 
     def step(self, rounds: int = 1) -> None:

@@ -113,7 +113,7 @@ def test_an_older_front_and_this_one_answer_each_other() -> None:
     answers.start()
     found = Asking(store, new, CLOCK).ask_members(WRITERS, [(7, 1)], [old.info], 60.0)
     answers.join()
-    assert found.given == {old.id: [(4, "X")]}
+    assert found.replies == {old.id: [(4, "X")]}
 
 
 def test_what_older_readers_of_the_queue_left_is_removed_and_an_older_owner_is_told_of() -> None:

@@ -27,7 +27,7 @@ from exuvia.kv.lmdb import backup as lmdb_backup
 from exuvia.kv.lmdb.backup import BackupRecord
 from exuvia.kv.lmdb.environment import Environment
 from exuvia.kv.lmdb.pages import pages_of
-from exuvia.kv.postgres.settings import shown
+from exuvia.kv.postgres.settings import without_secrets
 from exuvia.kv.store import lmdb_place, open_store
 from exuvia.node.assemble import EVALUATOR
 from exuvia.sql.admin.maintenance import check_whole_table
@@ -144,11 +144,12 @@ def _restore_rows(folder: str, store: str, check: bool, master: str) -> None:
 
     record, (tables, checks) = restore(folder, store, master, check, _say)
     typer.echo(
-        f"{shown(store)} is the store as of {record.made_at}, {record.rows:,} rows", err=True
+        f"{without_secrets(store)} is the store as of {record.made_at}, {record.rows:,} rows",
+        err=True,
     )
     if check:
         typer.echo(f"{tables} tables, {checks} indexes and foreign keys compared", err=True)
-    typer.echo(f"serve it: exuvia serve --store {shown(store)}")
+    typer.echo(f"serve it: exuvia serve --store {without_secrets(store)}")
 
 
 def _checked(url: str) -> tuple[int, int]:

@@ -24,7 +24,7 @@ import typer
 
 from exuvia.cli import client
 from exuvia.cli.client import Format
-from exuvia.kv.postgres.settings import shown
+from exuvia.kv.postgres.settings import without_secrets
 
 SYSTEM_FILE = Path("/etc/exuvia/exuvia.toml")
 COMMAND = "serve"
@@ -116,7 +116,7 @@ def _variable(option: Any) -> str:
 
 
 def _without_secrets(value: Any) -> Any:
-    return shown(value) if isinstance(value, str) and "://" in value else value
+    return without_secrets(value) if isinstance(value, str) and "://" in value else value
 
 
 def show(settings: list[Setting], origin: bool, output: Format) -> None:

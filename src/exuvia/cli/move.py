@@ -7,7 +7,7 @@ import typer
 from exuvia.base.clock import SystemClock
 from exuvia.base.errors import ExuviaError
 from exuvia.cli.program import ExitCode
-from exuvia.kv.postgres.settings import shown
+from exuvia.kv.postgres.settings import without_secrets
 from exuvia.kv.store import open_store
 from exuvia.node.assemble import log_to_stderr
 from exuvia.node.move import StoreMove, give_up
@@ -17,7 +17,7 @@ from exuvia.pipeline.moment import require_there
 def move(source: str, target: str, compare: bool, abort: bool, lease_s: float) -> None:
     """Progress goes to standard error. Exits with 1 where it was not done, and says why."""
     log_to_stderr("move")
-    if shown(target) != target:
+    if without_secrets(target) != target:
         typer.echo(
             "exuvia: leave the password out of the URL, which nodes will read: each has its own "
             "pass file",
@@ -27,11 +27,15 @@ def move(source: str, target: str, compare: bool, abort: bool, lease_s: float) -
     try:
         if source.startswith("lmdb:"):
             require_there(source, "there is no store at")
-        with closing(open_store(source, left=True)) as here, closing(open_store(target)) as there:
+        with (
+            closing(open_store(source, allow_moved=True)) as here,
+            closing(open_store(target)) as there,
+        ):
             if abort:
                 give_up(here, there)
                 typer.echo(
-                    f"{shown(source)} is open again; start its nodes. {shown(target)} is not"
+                    f"{without_secrets(source)} is open again; start its nodes. "
+                    f"{without_secrets(target)} is not"
                 )
                 return
             found = StoreMove(here, there, target, SystemClock(), lease_s, _tell).run(compare)
@@ -39,10 +43,10 @@ def move(source: str, target: str, compare: bool, abort: bool, lease_s: float) -
         typer.echo(f"exuvia: {error}", err=True)
         raise typer.Exit(ExitCode.FAILED) from error
     typer.echo(
-        f"{shown(target)} is the store now: {found.keys_copied:,} keys copied, "
+        f"{without_secrets(target)} is the store now: {found.keys_copied:,} keys copied, "
         f"{found.rows_followed:,} rows followed in {found.rounds} rounds, no commits for "
-        f"{found.stopped_s:.2f} s. Nodes of {shown(source)} follow; start new ones with "
-        f"--store {shown(target)}"
+        f"{found.stopped_s:.2f} s. Nodes of {without_secrets(source)} follow; start new ones with "
+        f"--store {without_secrets(target)}"
     )
 
 

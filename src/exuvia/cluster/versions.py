@@ -502,7 +502,7 @@ class Acknowledger:
         self._locks = locks
         self._answered: dict[int, Place] = {}
         self._explained: dict[int, float] = {}
-        self._held_back: dict[int, Announcement] = {}  # of jobs that blockers delay
+        self._held_back: dict[int, Announcement] = {}  # jobs that blockers delay
         self._ended: dict[int, dict[str, Blocker]] = {}  # transactions it has ended, by job
         self._look_by = 0.0
         self._seen_counter = -1
@@ -655,7 +655,7 @@ def blockers_elsewhere(asking: Asking, check: Check, tables: Mapping[int, int]) 
     for front in others:
         if front.id in answers.silent:
             yield f"{front.title} {answers.silent[front.id]}"
-        for session, query in answers.given.get(front.id, ()):
+        for session, query in answers.replies.get(front.id, ()):
             yield f"open transaction of connection {session} of {front.title}: {query}"
 
 

@@ -1,18 +1,18 @@
-"""Transactions behind one another that wait for the disk once.
+"""Chains: consecutive transactions that share one wait for the disk.
 
     chain.begin() -> commit -> chain.begin() -> commit -> ... -> chain.flush()
 
-Each is a transaction of its own: its own requirements, its own packet, its own sequence. It reads
-what those before it have written, as if they were committed. `flush` has the packets validated and
-applied in their order with nothing between them (Store.commit_chain); the first that is refused
-ends the chain: those before it stand, it and all behind it do not. Until `flush` has returned
-nothing of the chain is in the store, and what is not flushed is forgotten.
+Each is a transaction with its own requirements, packet and sequence. It reads the writes of the
+earlier ones as if they were committed. `flush` validates and applies the packets in order, without
+other commits between them (Store.commit_chain). The first refused packet ends the chain: earlier
+packets are committed, later ones are not. Before `flush` has returned, nothing of the chain is in
+the store; without `flush` all of it is discarded.
 
-A key written in the chain bears a provisional stamp, the place of its packet; the engine puts the
-true one into the requirements of later packets (`resolved`).
+A key written in the chain has a provisional stamp, the position of its packet. The engine replaces
+it in the requirements of later packets by the true stamp (`resolved`).
 
-`sequence` of the n-th transaction is the snapshot's plus n: different from those of the others of
-its chain. Whether each has a stamp of its own is the engine's matter.
+`sequence` of the n-th transaction is that of the snapshot plus n, so it is unique in the chain.
+Whether each transaction has a stamp of its own depends on the engine.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ _PROVISIONAL = 1 << 63
 
 
 class Engine(Protocol):
-    """What a chain needs of a store."""
+    """The part of a store that a chain needs."""
 
     def snapshot(self) -> Snapshot: ...
 
@@ -43,7 +43,7 @@ class Engine(Protocol):
 
 
 class Chain:
-    """See the module. Not thread-safe. One transaction of it at a time."""
+    """A chain on one snapshot. Not thread-safe. One transaction of it at a time."""
 
     def __init__(self, store: Engine) -> None:
         self._store = store
@@ -52,20 +52,22 @@ class Chain:
         self._packets: list[Packet] = []
 
     def begin(self) -> Transaction:
-        """The next transaction; its `commit` puts it behind those before."""
+        """The next transaction; its `commit` adds it to the end of the chain."""
         return Transaction(self, self._view)
 
     def commit(self, packet: Packet) -> int:
-        """A transaction of this chain commits; its provisional stamp. Raises Duplicate where
-        that shows already; all else is validated by `flush`."""
+        """Add a transaction's packet. Returns its provisional stamp.
+
+        Raises Duplicate if the chain already shows one; `flush` validates everything else."""
         stamp = _PROVISIONAL + len(self._packets)
         self._view.write(settle(packet._replace(requirements=()), self._view.get), stamp)
         self._packets.append(packet)
         return stamp
 
     def flush(self) -> list[int]:
-        """Commit them all; their sequences. Raises what the first that is refused deserves, those
-        before it are committed."""
+        """Commit all packets. Returns their sequences.
+
+        Raises the error of the first refused packet; those before it are committed."""
         packets, self._packets = self._packets, []
         try:
             return self._store.commit_chain(packets) if packets else []
@@ -73,19 +75,19 @@ class Chain:
             self.close()
 
     def close(self) -> None:
-        """Give the snapshot back; what was not flushed is forgotten. Twice is harmless."""
+        """Release the snapshot and discard packets that were not flushed. Harmless if repeated."""
         self._base.close()
 
 
 def resolved(packet: Packet, sequences: Sequence[int]) -> Packet:
-    """The packet as it is validated, given the sequences of those before it in its chain."""
+    """The packet with true stamps, given the sequences of the earlier packets of its chain."""
     if not any(map(_is_provisional, packet.requirements)):
         return packet
     requirements = [
-        each._replace(stamp=sequences[each.stamp - _PROVISIONAL])
-        if isinstance(each, Unchanged) and _is_provisional(each)
-        else each
-        for each in packet.requirements
+        requirement._replace(stamp=sequences[requirement.stamp - _PROVISIONAL])
+        if isinstance(requirement, Unchanged) and _is_provisional(requirement)
+        else requirement
+        for requirement in packet.requirements
     ]
     return packet._replace(requirements=requirements)
 
@@ -95,48 +97,47 @@ def _is_provisional(requirement: Requirement) -> bool:
 
 
 class _View(InChunks):
-    """A snapshot with what the chain has written over it. Implements kv/packet.py's Snapshot.
+    """A snapshot with the chain's writes. Implements kv/packet.py's Snapshot.
 
-    What one transaction of a chain reads the next reads too (epochs, revisions), so raw values are
-    kept."""
+    Transactions of a chain read the same keys (epochs, revisions), so raw values are cached."""
 
     def __init__(self, base: Snapshot) -> None:
         self._base = base
-        self._known: dict[bytes, bytes | None] = {}
+        self._cache: dict[bytes, bytes | None] = {}
         self._written: dict[bytes, bytes | None] = {}
         self.sequence, self.order = base.sequence, base.order
         self.view = base.view
         self.skip, self.stamps = base.skip, base.stamps
 
     def write(self, after: dict[bytes, bytes | None], stamp: int) -> None:
-        """What a transaction leaves behind."""
+        """Add a transaction's writes."""
         raw = stamp.to_bytes(STAMP_BYTES, "little")
         for key, payload in after.items():
-            self._written[key] = self._known[key] = None if payload is None else raw + payload
+            self._written[key] = self._cache[key] = None if payload is None else raw + payload
         self.sequence += 1
         self.order += 1
 
     def saw(self, stamp: int) -> bool:
-        """What the chain has written, too."""
+        """Whether it sees the commit; also true for commits of the chain."""
         return stamp >= _PROVISIONAL or self._base.saw(stamp)
 
     def get(self, key: bytes) -> bytes | None:
-        """Raw value or None."""
+        """The raw value, or None."""
         try:
-            return self._known[key]
+            return self._cache[key]
         except KeyError:
-            raw = self._known[key] = self._base.get(key)
+            raw = self._cache[key] = self._base.get(key)
             return raw
 
     def get_many(self, keys: list[bytes]) -> dict[bytes, bytes]:
-        """Raw values of those keys that are there."""
+        """The raw values of the keys that exist."""
         written = self._written
-        found = self._base.get_many([key for key in keys if key not in written])
+        raws = self._base.get_many([key for key in keys if key not in written])
         for key in keys:
             raw = written.get(key)
             if raw is not None:
-                found[key] = raw
-        return found
+                raws[key] = raw
+        return raws
 
     def scan(self, span: Span, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         """Raw pairs in key order."""
@@ -152,7 +153,7 @@ class _View(InChunks):
             yield [key for key, _ in part], [raw for _, raw in part]
 
     def ahead(self, keys: Sequence[bytes]) -> None:
-        self._base.ahead([key for key in keys if key not in self._known])
+        self._base.ahead([key for key in keys if key not in self._cache])
 
     def require_open(self) -> None:
         self._base.require_open()
@@ -161,4 +162,4 @@ class _View(InChunks):
         self._base.in_use(running)
 
     def close(self) -> None:
-        """The snapshot is the chain's."""
+        """Does nothing: the snapshot belongs to the chain."""

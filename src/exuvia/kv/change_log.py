@@ -1,18 +1,20 @@
-"""The change log of a table: what each commit changed, written by that commit.
+"""The change log of a table: the rows before each commit, written by that commit.
 
-    key       t{table}c {log u32} {stamp u64} {order u64} {n u32}     log: which of the table's
-    payload   {length of the handle u16} {handle}               nothing stood at the row's key
+    key       t{table}c {log u32} {stamp u64} {order u64} {n u32}     log: number of the log
+    payload   {length of the handle u16} {handle}               the row did not exist
               {length of the handle u16} {handle} 1 {payload}   the row before
 
-One record for each row whose bytes differ after the commit, however often the transaction wrote it.
-There is no new value: it is the old one of the row's next record, or what stands there.
+A commit writes one record for each row whose bytes differ after it, even if the transaction wrote
+the row several times. The new payload is not stored: it is the old one of the row's next record, or
+the present row.
 
-`stamp` is the commit's. Where stamps are not in the order of commits (a server's), `order` is, of
-any two commits that wrote the same row; else 0. Nobody ever writes a record twice, so a transaction
-need not validate it: the engine makes its key when all else has been judged.
+`stamp` is the commit's. On a server stamps are not in the order of commits. There `order` gives the
+order of any two commits that wrote the same row; on other engines it is 0. Records are never
+written twice, so transactions need not validate them: the engine makes the key after it has
+validated the rest.
 
-Who reads on from a position (a view as text) sees each record once: `since` gives what that view
-did not see, and every commit whose stamp is above the view's horizon is looked at.
+A reader that continues from a position (a view as text) sees each record once. `since` returns the
+records that the view did not see, and checks all commits above the view's horizon.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +30,7 @@ _ROW = b"\x01"
 
 
 class ChangeRecord(NamedTuple):
-    """A record. `before`: the row's payload before the commit, None where there was no row."""
+    """A record. `before`: the row's payload before the commit, None if there was no row."""
 
     stamp: int
     order: int
@@ -45,13 +47,13 @@ def record(row_key: bytes, before: bytes | None) -> bytes:
 
 
 def placed(log: Sequence[tuple[bytes, bytes]], sequence: int) -> Iterator[tuple[bytes, bytes]]:
-    """Key and payload of a packet's records, where the stamp of the commit is its sequence."""
+    """Keys and payloads of a packet's records, if the commit's stamp is its sequence."""
     for n, (prefix, payload) in enumerate(log):
         yield prefix + _PLACE.pack(sequence, 0, n), payload
 
 
 def up_to(prefix: bytes, stamp: int) -> Span:
-    """The records of commits with stamps up to that one."""
+    """The records of commits with stamps up to this one."""
     return Span(prefix, prefix + _PLACE.pack(stamp + 1, 0, 0))
 
 
@@ -67,7 +69,7 @@ def stamp_in(key: bytes, prefix: bytes) -> int:
 
 
 def read(key: bytes, payload: bytes, prefix: bytes) -> ChangeRecord:
-    """Inverse of what a commit wrote."""
+    """Decodes a record from its key and payload."""
     stamp, order, n = _PLACE.unpack_from(key, len(prefix))
     (length,) = _LENGTH.unpack_from(payload)
     ends = _LENGTH.size + length
@@ -75,29 +77,30 @@ def read(key: bytes, payload: bytes, prefix: bytes) -> ChangeRecord:
     return ChangeRecord(stamp, order, n, payload[_LENGTH.size : ends], before)
 
 
-def since(snapshot: Snapshot, prefix: bytes, known: View | None) -> Iterator[ChangeRecord]:
-    """What the snapshot sees and the view (None: before all) did not, in the order of the stamps.
-    The changes of one row are in the order in which they were made once sorted by `order_of`."""
-    for keys, raws in snapshot.chunks(above(prefix, -1 if known is None else known.horizon)):
+def since(snapshot: Snapshot, prefix: bytes, view: View | None) -> Iterator[ChangeRecord]:
+    """Records that the snapshot sees and the view (None: before all) did not, by stamp.
+
+    Sort by `order_of` to get the changes of one row in the order of their commits."""
+    for keys, raws in snapshot.chunks(above(prefix, -1 if view is None else view.horizon)):
         for key, raw in zip(keys, raws, strict=True):
             change = read(key, raw[STAMP_BYTES:], prefix)
-            if known is None or not known.saw(change.stamp):
+            if view is None or not view.saw(change.stamp):
                 yield change
 
 
-def is_any_since(snapshot: Snapshot, prefix: bytes, known: View) -> bool:
+def is_any_since(snapshot: Snapshot, prefix: bytes, view: View) -> bool:
     """Whether the snapshot sees a record that the view did not."""
-    found = snapshot.scan(above(prefix, known.horizon))
-    return any(not known.saw(stamp_in(key, prefix)) for key, _ in found)
+    records = snapshot.scan(above(prefix, view.horizon))
+    return any(not view.saw(stamp_in(key, prefix)) for key, _ in records)
 
 
 def order_of(change: ChangeRecord) -> tuple[int, int, int]:
-    """In which order changes were made."""
+    """The sort key by which changes of a row are in the order of their commits."""
     return change.order or change.stamp, change.order, change.n
 
 
 class ChangedRow(NamedTuple):
-    """What became of a row: payloads, None where there is none."""
+    """A changed row: its payloads before and after, None if it did not exist."""
 
     handle: bytes
     before: bytes | None
@@ -105,40 +108,42 @@ class ChangedRow(NamedTuple):
 
 
 def rows_changed(
-    snapshot: Snapshot, log: bytes, rows: bytes, known: View | None
+    snapshot: Snapshot, log: bytes, rows: bytes, view: View | None
 ) -> list[ChangedRow]:
-    """What is different in the snapshot from what the view saw, one for each row, by handle.
+    """Rows that differ between the view and the snapshot, one element per row, by handle.
+
     `log`, `rows`: the prefixes of the table's records and rows."""
     first: dict[bytes, ChangeRecord] = {}
-    for change in since(snapshot, log, known):
-        held = first.get(change.handle)
-        if held is None or order_of(change) < order_of(held):
+    for change in since(snapshot, log, view):
+        earliest = first.get(change.handle)
+        if earliest is None or order_of(change) < order_of(earliest):
             first[change.handle] = change
     handles = sorted(first)
-    found = snapshot.get_many([rows + handle for handle in handles])
-    pairs = ((first[h], found.get(rows + h)) for h in handles)
+    raws = snapshot.get_many([rows + handle for handle in handles])
+    pairs = ((first[h], raws.get(rows + h)) for h in handles)
     changed = (ChangedRow(c.handle, c.before, raw and raw[STAMP_BYTES:]) for c, raw in pairs)
-    return [each for each in changed if each.before != each.after]
+    return [row for row in changed if row.before != row.after]
 
 
 def in_order(
-    snapshot: Snapshot, log: bytes, rows: bytes, known: View | None, until: View | None = None
+    snapshot: Snapshot, log: bytes, rows: bytes, view: View | None, until: View | None = None
 ) -> list[tuple[ChangeRecord, bytes | None]]:
-    """Every change that the snapshot sees and the view did not, in the order in which they were
-    made, with the row's payload after it. `until`: a later view, only those that it sees."""
-    changes = [c for c in since(snapshot, log, known) if until is None or until.saw(c.stamp)]
+    """Changes that the snapshot sees and the view did not, with the row's payload after each.
+
+    In the order of their commits. `until`: a later view; only changes that it sees."""
+    changes = [c for c in since(snapshot, log, view) if until is None or until.saw(c.stamp)]
     changes.sort(key=order_of)
-    left = {change.handle: change for change in changes}
+    last_change = {change.handle: change for change in changes}
     later: dict[bytes, ChangeRecord] = {}
     for change in () if until is None else since(snapshot, log, until):
-        held = later.get(change.handle)
-        if change.handle in left and (held is None or order_of(change) < order_of(held)):
+        first = later.get(change.handle)
+        if change.handle in last_change and (first is None or order_of(change) < order_of(first)):
             later[change.handle] = change
-    following: dict[bytes, bytes | None] = {each.handle: each.before for each in later.values()}
-    standing = [handle for handle in left if handle not in following]
-    found = snapshot.get_many([rows + handle for handle in standing])
-    for handle in standing:
-        raw = found.get(rows + handle)
+    following: dict[bytes, bytes | None] = {c.handle: c.before for c in later.values()}
+    present = [handle for handle in last_change if handle not in following]
+    raws = snapshot.get_many([rows + handle for handle in present])
+    for handle in present:
+        raw = raws.get(rows + handle)
         following[handle] = raw and raw[STAMP_BYTES:]
     afterwards: list[bytes | None] = []
     for change in reversed(changes):

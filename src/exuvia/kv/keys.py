@@ -1,8 +1,8 @@
-"""Every key prefix of the system in one table, and the order-preserving encoding of numbers.
+"""All key prefixes of the system, and the order-preserving encoding of numbers.
 
     m                       meta
     m/format                store format version    m/release   the program that wrote it
-    m/id                    last id given to a database, table or job (one counter: ids are unique)
+    m/id                    last id of a database, table or job (one counter: ids are unique)
     m/version               global schema version
     m/diff/{version}        SchemaDiff of that version
     m/db/{id}               DatabaseInfo          m/dbname/{name}        -> id
@@ -11,59 +11,59 @@
     m/rev/{id}              revision of a table (law 1)
     m/auto/{id}             last AUTO_INCREMENT   m/rowid/{id}           last hidden row id
     m/var/{name}            global variable
-    m/bindings              how often mysql.bind_info was written; sql/statement/bindings.py
+    m/bindings              number of writes to mysql.bind_info; sql/statement/bindings.py
     m/member/{id}           Member                m/beat/{id}            heartbeat counter
-    m/epoch                 last epoch given to a member; none is ever given twice
+    m/epoch                 last epoch of a member; epochs are never reused
     m/fence/{id}            a member's epoch: every commit of that member requires it (law 2)
     m/owner/{role}          Owner
-    m/term/{role}           its epoch: every write of the owner requires it
-    m/sync/{job}            the version a job's last step published: what is to be acknowledged
-    m/ack/{job}{member}     schema version acknowledged for a job, and what stands in the way
+    m/term/{role}           the owner's term: every write of the owner requires it
+    m/sync/{job}            the version of a job's last step, which needs acknowledgement
+    m/ack/{job}{member}     schema version acknowledged for a job, and the blockers
     m/reorg/{job}           a reorg's epoch: every write of its tasks requires it (law 2)
     m/group/{name}          jobs that are completed together; ddl/groups.py
-    m/admin/{job}           an operator changed the job: its owner looks at it now
-    m/undo/{job}            what that job dropped and can be taken back; ddl/kept.py
+    m/admin/{job}           an operator changed the job: wakes its owner
+    m/undo/{job}            objects that the job dropped and that can be restored; ddl/kept.py
     m/dial/{job}            a reorg's own settings, instead of the variables'; pipeline/settings.py
-    m/loaded/{job}          rows a session has loaded, all of them, for a job that waits for it
-    m/progress/{job}{run}{task}   rows a running task has done, for display only
+    m/loaded/{job}          number of rows that a session has loaded for a job that waits for it
+    m/progress/{job}{run}{task}   rows that a running task has done, for display only
     m/statsversion          last version of a row of mysql.stats_meta; stats/meta.py
-    m/analyze/{n}           an analysis asked of the owner of statistics; cluster/questions.py
-    m/analyzequeue/{n}      the auto-analyze queue likewise
+    m/analyze/{n}           a question to the owner of statistics; cluster/questions.py
+    m/analyzequeue/{n}      a question for the auto-analyze queue
     m/freshstats[/handle]   last version (handle) of statistics of values; stats/records.py
-    m/indexstats/{table}{index}   a fill made its statistics; stats/ddl_handler.py
-    m/statsgone/{s}{table}  statistics of what is gone, and since when; stats/ddl_handler.py
-    m/handler/{id}          why a handler of the notifier stands still
-    m/feed/{name}           where a reader of the feed goes on
-    m/feedposition          last position given to a change in the feed
-    m/skipped/{id}{job}{part}     an event that an operator let a handler pass over
-    m/queue/asked, answer   how release 0.1.0 asked for that queue; removed
+    m/indexstats/{table}{index}   a backfill computed its statistics; stats/ddl_handler.py
+    m/statsgone/{s}{table}  statistics of dropped objects, with the time; stats/ddl_handler.py
+    m/handler/{id}          the error that stops a handler of the notifier
+    m/feed/{name}           the position of a reader of the feed
+    m/feedposition          last position of a change in the feed
+    m/skipped/{id}{job}{part}     an event that an operator let a handler skip
+    m/queue/asked, answer   questions of release 0.1.0 for that queue; removed
     m/DDLJobList/{job} ...  jobs in the two-queue layout; ddl/two_queues.py
     m/ask/{member}{n}       a question to other members; cluster/questions.py
-    m/told/{member}{asker}{n}     the answer of one of them
+    m/told/{member}{asker}{n}     a member's answer
     m/channel/{name}        counters that `wait` waits on
-    m/load/{id}             when a writer of Spark's began, 0 once closed; pyspark_exuvia/staging.py
-    m/staged/{id}{attempt}{n}     Arrow rows that it is to insert
-    m/unnamed/{id}          id of the table without a name that it fills; pyspark_exuvia/parts.py
-    m/written/{name}        when the write of that name was begun; done, or a load is under way
+    m/load/{id}             begin of a load from Spark, 0 once closed; pyspark_exuvia/staging.py
+    m/staged/{id}{attempt}{n}     Arrow rows to insert
+    m/unnamed/{id}          id of the unnamed table that it fills; pyspark_exuvia/parts.py
+    m/written/{name}        begin of the named write; it is done, or a load is running
     m/streamed/{query}{table}     the stream's last batch there; pyspark_exuvia/sink.py
     m/fkchild/{link}        id of the table that has the foreign key; catalog/meta.py
     m/fkparent/{link}       id of the table it refers to
     m/fkorphan/{db}{name}   foreign keys that wait for a table of that name
-    m/fkgone/{table}        foreign keys of a table that was dropped and may come back
+    m/fkgone/{table}        foreign keys of a dropped table that may be restored
     m/checkname/{db}{name}{table}   the table has a CHECK of that name; catalog/meta.py
-    m/checknames            every table's are there
+    m/checknames            the names of all CHECKs have keys
     m/ttl/{table}           rows of the table expire
-    m/changelog/{table}     the change log of that table is complete from the commit that put this
+    m/changelog/{table}     the table's change log is complete from the commit that put this
     m/changelogfloor/{table}      stamp of the last commit whose records were removed
     m/changelogshape/{table}      since this was put the table has its name and columns
     m/moment/{us}           position of a moment, by wall time; events/change_log.py
-    m/moved                 where all of this store is now: nobody joins it any more; node/move.py
-    m/filling               the move that fills this store; given up where it is empty
-    m/lockfloor             no lock mark of a commit up to this one need be there any more
+    m/moved                 URL of the store to which this one was moved; no joins; node/move.py
+    m/filling               the move that fills this store; abandoned if the store is empty
+    m/lockfloor             lock marks of commits up to this one may have been removed
     t{table}f{link}{values} mark of the last child of a referred row; sql/write/foreign_keys.py
     t{table}r{handle}       a row
     t{table}i{index}{values}[{handle}]   an index entry
-    t{table}c{log}{stamp}{order}{n}   what a commit changed; kv/change_log.py
+    t{table}c{log}{stamp}{order}{n}   a row before a commit; kv/change_log.py
     t{table}l               written with each lock mark of that (physical) table; ddl/gc_worker.py
     t{table}lx{key}         mark of a key locked FOR UPDATE; {key}: what follows t{table} in it
     t{table}ls{key}         mark of a key locked FOR SHARE
@@ -88,13 +88,14 @@ LAST_ID = b"m/id"
 VERSION = b"m/version"
 BINDINGS = b"m/bindings"
 BRIEF = b"m/brief"
-"""There once nobody lives, nor can join, who reads whole layouts of tables only."""
+"""Present once all members can read table layouts in parts."""
 CHECK_NAMES = b"m/checknames"
-"""There once names of CHECKs have keys, of every table: see catalog/meta.py."""
+"""Present once names of CHECKs of all tables have keys: see catalog/meta.py."""
 LAST_EPOCH = b"m/epoch"
 READ_ONLY = b"m/readonly"
-"""How strict the read-only modes are (0: none is on); commits of clients require at most what they
-may write under. Source: catalog/sysvar/variables.py."""
+"""The strictness of the read-only modes (0: off); commits of clients require an upper limit.
+
+Source: catalog/sysvar/variables.py."""
 
 
 def number(value: int) -> bytes:
@@ -123,26 +124,26 @@ def read_i64(encoded: bytes) -> int:
 
 
 def after(prefix: bytes) -> bytes:
-    """The first key beyond every key that begins with prefix."""
+    """The first key after all keys with this prefix."""
     trimmed = prefix.rstrip(b"\xff")
     return trimmed[:-1] + bytes([trimmed[-1] + 1])
 
 
 def span_of(prefix: bytes) -> Span:
-    """All keys that begin with prefix."""
+    """All keys with this prefix."""
     return Span(prefix, after(prefix))
 
 
 def meta(kind: str, *parts: int | str) -> bytes:
     """A key below `m/{kind}/`.
 
-    Numbers are 8 bytes, names lower-case UTF-8 (ended by 0 when something follows)."""
+    Numbers have 8 bytes; names are lower-case UTF-8, ended by 0 if another part follows."""
     return _meta(kind, parts)
 
 
 @lru_cache(maxsize=4096)
 def _meta(kind: str, parts: tuple[int | str, ...]) -> bytes:
-    """Every loop asks for the same few again and again."""
+    """Cached, because loops use the same few keys again and again."""
     key = b"m/" + kind.encode() + b"/"
     for n, part in enumerate(parts):
         if isinstance(part, int):
@@ -153,12 +154,12 @@ def _meta(kind: str, parts: tuple[int | str, ...]) -> bytes:
 
 
 def index_statistics(table: int, index: int) -> bytes:
-    """Stands until an index's finishing event is told, if its fill made statistics."""
+    """Present until the event of an index is delivered, if its backfill computed statistics."""
     return meta("indexstats", table, index)
 
 
 def revision(table: int) -> bytes:
-    """Where the revision of a table stands."""
+    """The key of a table's revision."""
     return b"m/rev/" + _U64.pack(table)
 
 
@@ -168,7 +169,7 @@ def is_revision(key: bytes) -> bool:
 
 
 def database_revision(database: int) -> bytes:
-    """Where the revision of a database stands."""
+    """The key of a database's revision."""
     return b"m/dbrev/" + _U64.pack(database)
 
 
@@ -211,7 +212,7 @@ _FENCES = (b"m/rev/", b"m/dbrev/", b"m/fence/", b"m/term/", b"m/reorg/", READ_ON
 
 
 def is_fence(key: bytes) -> bool:
-    """Whether many commits require it as it stands, and few write it: a revision, an epoch."""
+    """Whether many commits require the key and few write it: a revision, an epoch."""
     return key.startswith(_FENCES)
 
 
@@ -222,22 +223,22 @@ _DIGEST_BYTES = 16
 
 
 def lock_header(key: bytes) -> bytes:
-    """What is written with each lock mark of the table that a row or an index entry is of."""
+    """The key written with each lock mark of the table of this row or index entry."""
     return key[:_TABLE_END] + b"l"
 
 
 def is_lock_header(key: bytes) -> bool:
-    """Inverse of `lock_header`."""
+    """Whether the key is a `lock_header`."""
     return len(key) == _TABLE_END + 1 and key[:1] == b"t" and key[-1:] == b"l"
 
 
 def lock_mark(mode: bytes, key: bytes) -> bytes:
-    """Where a lock of a row or an index entry leaves its mark."""
+    """The key of the mark that a lock of a row or an index entry leaves."""
     mark = key[:_TABLE_END] + b"l" + mode + key[_TABLE_END:]
     if len(mark) <= LONGEST_KEY:
         return mark
-    kept = LONGEST_KEY - _DIGEST_BYTES
-    return mark[:kept] + blake2b(mark[kept:], digest_size=_DIGEST_BYTES).digest()
+    cut_at = LONGEST_KEY - _DIGEST_BYTES
+    return mark[:cut_at] + blake2b(mark[cut_at:], digest_size=_DIGEST_BYTES).digest()
 
 
 HANDLE_AT = 10  # a row's handle begins here in its key

@@ -1,12 +1,12 @@
-"""Keys of one session in its own memory, laid over the store that all share.
+"""Keys of one session in its own memory, in addition to the shared store.
 
-    t{table >= LOCAL_IDS}...   the session's: nobody else sees them, they end with the session
+    t{table >= LOCAL_IDS}...   the session's: invisible to others, they end with the session
     any other key              the store's
 
-A transaction reads and writes both. At its commit the session's part is judged first, then the
-store decides, then the session's part is applied: it is refused or done as a whole, because nobody
-else writes the session's keys. What was written to a table that has been dropped meanwhile is left
-out.
+A transaction reads and writes both. The commit first validates the session's part, then commits to
+the store, then applies the session's part. It is refused or done as a whole, because no other
+session writes the session's keys. Writes to a session's table that was dropped meanwhile are
+discarded.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,12 +24,12 @@ _FIRST = b"t" + k.u64(LOCAL_IDS)
 
 
 def is_local(key: bytes) -> bool:
-    """Whether the key is a session's own."""
+    """Whether the key belongs to a session's memory."""
     return key >= _FIRST
 
 
 class LocalSnapshot:
-    """A view of both. `sequence` is the store's."""
+    """A view of both stores. `sequence` is that of the shared one."""
 
     def __init__(self, shared: Snapshot, local: Snapshot) -> None:
         self.saw, self.ahead = shared.saw, shared.ahead
@@ -54,11 +54,11 @@ class LocalSnapshot:
         return self._local if key >= _FIRST else self._shared
 
     def get(self, key: bytes) -> bytes | None:
-        """Raw value or None."""
+        """The raw value, or None."""
         return self._of(key).get(key)
 
     def get_many(self, keys: list[bytes]) -> dict[bytes, bytes]:
-        """Raw values of those keys that are there."""
+        """The raw values of the keys that exist."""
         mine = [key for key in keys if key >= _FIRST]
         if not mine:
             return self._shared.get_many(keys)
@@ -66,7 +66,7 @@ class LocalSnapshot:
         return {**self._shared.get_many(theirs), **self._local.get_many(mine)}
 
     def scan(self, span: Span, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        """Raw pairs in key order; a span lies on one side."""
+        """Raw pairs in key order; a span must lie in one of the stores."""
         return self._of(span.start).scan(span, reverse)
 
     def first(self, span: Span, count: int) -> list[bytes]:
@@ -77,11 +77,11 @@ class LocalSnapshot:
         return self._of(span.start).chunks(span, rows)
 
     def pieces(self, span: Span) -> Iterator[Piece]:
-        """The same in pieces."""
+        """As `chunks`, in pieces."""
         return self._of(span.start).pieces(span)
 
     def count(self, span: Span, most: int = -1) -> int:
-        """How many keys."""
+        """The number of keys in the span."""
         return self._of(span.start).count(span, most)
 
     def require_open(self) -> None:
@@ -96,8 +96,9 @@ class LocalSnapshot:
 
 
 class LocalStore(ForwardingStore):
-    """See the module: a Store for one session. `room` tells how many bytes a table may hold, `name`
-    what a table is called, None once it is gone."""
+    """A Store for one session: its memory for local keys, the shared store for all others.
+
+    `room`: the limit of a table's bytes. `name`: a table's name, None after it was dropped."""
 
     def __init__(
         self, shared: Store, room: Callable[[], int], name: Callable[[int], str | None]
@@ -113,11 +114,11 @@ class LocalStore(ForwardingStore):
         return self.over(self.shared.snapshot(use))
 
     def over(self, shared: Snapshot) -> LocalSnapshot:
-        """The session's keys as they stand, over a snapshot that is open already."""
+        """The present local keys, together with an open snapshot of the shared store."""
         return LocalSnapshot(shared, self.memory.snapshot())
 
     def commit(self, packet: Packet) -> int:
-        """See the module. Raises what the store does, 1114 where a table is full."""
+        """Commit to both stores. Raises errors of the shared store, and 1114 for a full table."""
         mine = [w for w in packet.writes if is_local(w.key) and self._name(_table(w.key))]
         theirs = [w for w in packet.writes if not is_local(w.key)]
         ours = [r for r in packet.requirements if is_local(r.key)]
@@ -152,7 +153,7 @@ class LocalStore(ForwardingStore):
         return sizes
 
     def drop(self, table: int) -> None:
-        """Forget everything of a table."""
+        """Remove all rows of a table."""
 
         def empty(txn: Transaction) -> None:
             for key, _ in list(txn.scan(k.table_span(table))):
@@ -168,11 +169,11 @@ class LocalStore(ForwardingStore):
         return (self.memory if is_local(span.start) else self.shared).count(span)
 
     def split(self, span: Span, parts: int) -> list[Span]:
-        """Adjoining spans of about equal size."""
+        """Adjacent spans of about equal size."""
         return (self.memory if is_local(span.start) else self.shared).split(span, parts)
 
     def close(self) -> None:
-        """The store is not ours to close."""
+        """Does nothing: the shared store belongs to the caller."""
 
 
 def _table(key: bytes) -> int:

@@ -1,9 +1,9 @@
-"""Locks that the store's server keeps, for lockers of all hosts.
+"""Interface of locks that the store's server keeps, for sessions on all hosts.
 
-A holder is one session of the server's: what it holds goes with it, and who waits for whom is the
-server's to know, so a circle is found wherever its edges lie. As in the table of locks of one host
-(kv/lock_table.py) nothing here is for safety: a lock that is lost, or found no room, is judged by
-the commit (decision 039). A key is its 64-bit hash.
+A holder is one session of the server: its locks end with it. The server knows which session waits
+for which, so it detects every cycle. As with the lock table of one host (kv/lock_table.py), safety
+does not depend on these locks. If one is lost, or refused for lack of room, the commit detects
+conflicts (decision 039). A key is its 64-bit hash.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,8 +11,9 @@ from typing import NamedTuple, Protocol
 
 
 class HeldKey(NamedTuple):
-    """A key that some session holds. `tag`: what the locker says of itself; `epoch`: its member's,
-    0 where it has none."""
+    """A locked key. `tag`: the number that describes the locker to others.
+
+    `epoch`: of the locker's member, or 0."""
 
     key: int
     exclusive: bool
@@ -22,8 +23,8 @@ class HeldKey(NamedTuple):
 
 
 class Looks(NamedTuple):
-    """What who waits does meanwhile: `look` is called when the descriptor `woken` can be read, and
-    every so many seconds. What it raises ends the wait."""
+    """Checks of a waiter: `look` is called when the descriptor `woken` is readable, and at each
+    interval `every_s`. Its errors end the wait."""
 
     woken: int
     look: Callable[[], None]
@@ -31,39 +32,41 @@ class Looks(NamedTuple):
 
 
 class LockHolder(Protocol):
-    """What one locker holds. For one thread at a time. Its session is given back by `release_all`,
-    and taken by the next locker."""
+    """The locks of one locker. For one thread at a time.
+
+    `release_all` gives its session back for the next locker."""
 
     session: int
 
     def has(self, key: int, shared: bool = False) -> bool:
-        """Whether it holds the key, alone unless `shared`."""
+        """Whether it holds the key, exclusively unless `shared`."""
 
     def take(self, keys: Sequence[int], shared: bool) -> int:
-        """Position of the first key that is another's, -1 without; all others are taken. Where
-        there is no room none is, and what was held may be lost."""
+        """Lock all keys. Returns -1, or the position of the first key that another session holds.
+
+        Without room for all, it takes no locks, and earlier ones may be lost."""
 
     def wait(self, key: int, shared: bool, timeout_s: float, looks: Looks) -> bool:
-        """Wait in the key's queue; whether it was given. Raises 1213."""
+        """Wait in the key's queue. Returns whether the key was granted. Raises 1213."""
 
     def release(self, keys: Sequence[int]) -> None:
-        """Let go of some."""
+        """Release some keys."""
 
     def release_all(self) -> None:
-        """Let go of all, and give the session back."""
+        """Release all keys, and give the session back."""
 
 
 class LockServer(Protocol):
-    """Thread-safe."""
+    """A server that keeps locks. Thread-safe."""
 
     def holder(self, tag: int, epoch: int) -> LockHolder | None:
-        """For a locker that is to take its first key; None: there is no room."""
+        """A holder for a locker that takes its first key, or None if there is no room."""
 
     def held(self, keys: Sequence[int] | None) -> list[HeldKey]:
-        """Who holds these, or any (None): an item for each key and who holds it."""
+        """The locks of these keys, or (None) all locks: one element per key and holder."""
 
     def waits(self, session: int) -> bool:
         """Whether that session waits in a queue."""
 
     def end(self, session: int) -> None:
-        """End a session of a member that was fenced: all it holds is free."""
+        """End the session of a fenced member: its locks become free."""

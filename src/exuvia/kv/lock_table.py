@@ -1,40 +1,39 @@
-"""Who holds and who waits for which key, of all processes on one store: a table in shared memory.
+"""The lock table in shared memory: holders and waiters of keys, of all processes on one store.
 
-    header    tickets given, waits under way, releases by commit
-    seats     SEATS x (instance, fence key, its payload, where wake-ups go)     one for each user
+    header    number of tickets, of waits, of releases by commit
+    seats     SEATS x (instance, fence key, its payload, address for wake-ups)  one for each user
     waits     WAITS x (waiter, hash, ticket, tag)                               0: free
     buckets   BUCKETS x (8 hashes, 8 holders, 8 tags)                           0: free
 
-A key is its 64-bit hash, a holder `seat << 56 | instance << 32 | number`, a tag what the holder
-says of itself. Granted without a commit and without touching a disk; a lock that finds no room is
-not taken, and the commit decides (decision 039). So nothing here is for safety, and whatever goes
-wrong ends in a lock that is lost, never in one that stays:
+A key is represented by its 64-bit hash, a holder by `seat << 56 | instance << 32 | number`. A tag
+describes the holder to others. Locks are granted without a commit or disk access. If there is no
+room, a lock is not taken, and the commit detects conflicts (decision 039). Safety therefore does
+not depend on the table. Every failure loses locks; no failure leaves a lock for ever:
 
-    a process dies            its seat is free at once (the kernel's record lock on it goes); who
-                              finds a key held by it takes the key over
-    its member is fenced      who waits for it long compares the fence in the store with the seat's
-                              and ends the seat's instance: all it held is free
-    it is stopped in here     the guard is waited for briefly, then locks are not taken
-    it is killed in here      an entry is written with its hash last; the guard goes with it
+    a process dies            the kernel releases its record lock on the seat; other processes take
+                              over the keys that it held
+    its member is fenced      a waiter compares the fence in the store with that of the seat after a
+                              while and ends the seat's instance: all its locks are free
+    it is stopped in here     others wait for the guard briefly, then work without locks
+    it is killed in here      an entry's hash is written last; the guard ends with the process
 
-A key goes to its waiters in their order, whichever process they are of: who lets go of it writes
-the first of them in as holder and wakes it; if that one shares it, those behind it who share it
-too. Who waits has an edge to each who stands in its way in the graph of who waits for whom; the
-wait that would close a circle is refused, in whatever processes its edges lie.
+Keys are granted to waiters in their order, in all processes. The releasing process writes the first
+waiter in as holder and wakes it; if that one shares the key, the following sharing waiters, too. In
+the waits-for graph a waiter has an edge to every locker in its way. A wait that would close a cycle
+is refused, even if the cycle spans several processes.
 
-    wants the key     stands in its way
-    alone             whoever else holds it
-    shared            who holds it alone, and who waits before it to have it alone
+    wants the key     in its way
+    exclusively       all other holders
+    shared            an exclusive holder, and earlier waiters for an exclusive lock
 
-So writers are not starved by those who share. Who shares a key and wants it alone goes first as
-soon as nobody else holds it; of two who want that, the second would close a circle. A key that is
-shared has an entry for each who holds it, in one bucket, so no more than WAYS hold it together:
-the next one waits.
+Writers are therefore not starved by sharers. A sharer that wants the key exclusively goes first, as
+soon as it is the only holder; a second such request would close a cycle. A shared key has one entry
+per holder, all in one bucket, so at most WAYS sessions can hold it; others wait.
 
-`_SHARED` in the number of a holder or waiter tells that it shares, so the table is laid out as
-before there were shared locks. A process of that time takes every holder for one that is alone,
-waits for the first it finds, and hands on to one waiter only; the others look by themselves within
-LOOK_S. What it may lose are locks, and the commit decides.
+`_SHARED` in the number of a holder or waiter marks a shared lock, so the layout is the same as
+before shared locks existed. Older programs treat all holders as exclusive, wait for the first one
+and grant to one waiter only; other waiters check by themselves within LOOK_S. This may lose locks,
+and the commit then detects conflicts.
 """
 
 import threading
@@ -66,73 +65,73 @@ _NUMBERS = 0xFFFFFFFF
 _ALL_WAITS = Struct(f"<{4 * WAITS}Q")
 _INSTANCES = (1 << 24) - 1
 _SHARED = 1 << 31
-"""In a holder's number, and in a waiter's: it shares the key."""
+"""In the number of a holder or waiter: the key is shared."""
 _WHO = (1 << 64) - 1 - _SHARED
 Words = NDArray[np.uint64]
 _HAS, _BLOCKED = -2, -3
 MANY = 32
-"""Keys from which they are looked up together."""
+"""From this number on, keys are looked up together."""
 AT_ONCE = 1_000
-"""Keys taken or let go with the guard held: about a millisecond."""
+"""Keys taken or released while holding the guard: about a millisecond."""
 
 
 def hash_of(key: bytes) -> int:
-    """What stands for a key; never 0, the same in every process."""
+    """The hash that represents a key: never 0, the same in every process."""
     return int.from_bytes(blake2b(key, digest_size=8).digest(), "little") or 1
 
 
 class Guard(Protocol):
-    """What keeps processes apart, and tells which of them live."""
+    """Mutual exclusion of processes, and detection of dead ones."""
 
     def enter(self) -> bool:
-        """Keep the other processes out; False if one of them does not come out in time."""
+        """Exclude the other processes. False if one of them does not leave in time."""
 
     def leave(self) -> None: ...
 
     def sit(self, seat: int) -> bool:
-        """Take a seat that no living process has. It is given up when this process ends."""
+        """Occupy a seat that is free or whose process has ended. Ends with this process."""
 
     def stand_up(self, seat: int) -> None: ...
 
     def is_taken(self, seat: int) -> bool:
-        """Whether another living process has it."""
+        """Whether another living process occupies the seat."""
 
     def is_empty(self, seats: int) -> bool:
-        """Whether no other living process has one of the first so many."""
+        """Whether no other living process occupies one of the first `seats` seats."""
 
     def send(self, address: bytes, message: bytes) -> None:
-        """Tell another process to look; may be lost."""
+        """Send a wake-up to another process; it may be lost."""
 
 
 class Alone:
-    """The guard of a table that one process has."""
+    """The guard of a table that only one process uses."""
 
     def enter(self) -> bool:
-        """Nobody else is there."""
+        """Always succeeds."""
         return True
 
     def leave(self) -> None: ...
 
     def sit(self, seat: int) -> bool:
-        """Whoever asks is told by LockTable which are free."""
+        """Always succeeds; LockTable passes free seats only."""
         return True
 
     def stand_up(self, seat: int) -> None: ...
 
     def is_taken(self, seat: int) -> bool:
-        """There is no other process."""
+        """Always false: there is no other process."""
         return False
 
     def is_empty(self, seats: int) -> bool:
-        """There is no other process."""
+        """Always true: there is no other process."""
         return True
 
     def send(self, address: bytes, message: bytes) -> None:
-        """There is nobody to tell."""
+        """Does nothing: there is no other process."""
 
 
 class WaitOutcome(Enum):
-    """What became of the wish to wait for a key."""
+    """The outcome of a request to wait for a key."""
 
     FREE = "free"
     WAITS = "waits"
@@ -143,7 +142,7 @@ Fence = tuple[bytes, bytes]
 
 
 class LockTable:
-    """See the module. `buffer` has TABLE_BYTES; `read` gives what a key of the store holds now."""
+    """The table in a buffer of TABLE_BYTES. `read`: the present value of a key of the store."""
 
     def __init__(
         self,
@@ -163,7 +162,7 @@ class LockTable:
 
     @contextmanager
     def entered(self) -> Iterator[bool]:
-        """The table for this thread alone; False: it cannot be had now."""
+        """Exclusive access for this thread; False if it is not available now."""
         is_in = self.enter()
         try:
             yield is_in
@@ -172,7 +171,7 @@ class LockTable:
                 self.exit()
 
     def enter(self) -> bool:
-        """The same without a block: if True, `exit` must follow."""
+        """As `entered`, without a block: if it returns True, `exit` must follow."""
         self._mutex.acquire()
         try:
             is_in = self._guard.enter()
@@ -184,19 +183,21 @@ class LockTable:
         return is_in
 
     def exit(self) -> None:
-        """Let the next one in."""
+        """End the exclusive access."""
         try:
             self._guard.leave()
         finally:
             self._mutex.release()
 
     def join(self, woken: Callable[[int, int], None], fence: Callable[[], Fence]) -> "Seat | None":
-        """A seat; None if all are taken. `woken(number, key)` is called from any thread; `fence`
-        tells which key of the store ends what the seat holds once its payload is another."""
+        """Returns a seat, or None if all are occupied.
+
+        `woken(number, key)` is called from any thread. `fence`: a key of the store and its payload;
+        all locks of the seat end when the payload changes."""
         with self.entered() as is_in:
             if not is_in:
                 return None
-            if not self._seats and self._guard.is_empty(SEATS):  # instances go on for ever
+            if not self._seats and self._guard.is_empty(SEATS):  # instances keep counting
                 self._buffer[_WAITS_AT:_BUCKETS_AT] = bytes(_BUCKETS_AT - _WAITS_AT)
                 self.put_word(_WAITING, 0)
             for number in range(SEATS):
@@ -207,21 +208,21 @@ class LockTable:
         return None
 
     def leave(self, number: int) -> None:
-        """A seat is given back: what it held is free."""
+        """Give a seat back: its locks become free."""
         with self._mutex:
             if self._seats.pop(number, None) is not None:
                 self.put_word(_SEATS_AT + number * _SEAT.size, self._next_instance(number))
                 self._guard.stand_up(number)
 
     def close(self) -> None:
-        """All seats of this process are given back."""
+        """Give back all seats of this process."""
         for number in list(self._seats):
             self.leave(number)
 
     # -- words and seats -------------------------------------------------------------------------
 
     def word(self, offset: int) -> int:
-        """A number of the table; `offset` in bytes, as everywhere but in `cells`."""
+        """A word of the table. `offset` is in bytes, as everywhere except in `cells`."""
         return self.cells[offset >> 3]
 
     def put_word(self, offset: int, value: int) -> None:
@@ -229,18 +230,18 @@ class LockTable:
 
     @property
     def commits(self) -> int:
-        """Releases by commit so far, of all processes."""
+        """Total number of releases by commit, in all processes."""
         return self.cells[_COMMITS >> 3]
 
     def instance_of(self, seat: int) -> int:
-        """The instance that sits there now."""
+        """The seat's present instance."""
         return self.cells[_SEATS_AT + seat * _SEAT.size >> 3]
 
     def _next_instance(self, seat: int) -> int:
         return self.instance_of(seat) % _INSTANCES + 1
 
     def begin_instance(self, seat: int, fence: Fence) -> int:
-        """A new instance: nothing that was held there before is."""
+        """Begin a new instance: all earlier locks of the seat end."""
         instance = self._next_instance(seat)
         _SEAT.pack_into(
             self._buffer, _SEATS_AT + seat * _SEAT.size, instance, 0, *fence, self._address()
@@ -248,14 +249,14 @@ class LockTable:
         return instance
 
     def lives(self, holder: int) -> bool:
-        """Whether a holder may still commit, as far as one can see without the store."""
+        """Whether a holder may still commit, as far as the table shows."""
         seat = holder >> 56
         if self.instance_of(seat) != holder >> 32 & _INSTANCES:
             return False
         return seat in self._seats or self._guard.is_taken(seat)
 
     def end_if_fenced(self, holder: int) -> None:
-        """Free what a holder's seat holds if its member was fenced. Not for the guarded."""
+        """End the locks of a holder's seat if its member was fenced. Call without the guard."""
         seat = holder >> 56
         instance, _, key, payload, _ = _SEAT.unpack_from(
             self._buffer, _SEATS_AT + seat * _SEAT.size
@@ -263,8 +264,8 @@ class LockTable:
         key, payload = key.rstrip(b"\0"), payload.rstrip(b"\0")
         if instance != holder >> 32 & _INSTANCES or not key:
             return
-        stands = self._read(key)
-        if stands is None or stands.rstrip(b"\0") != payload:
+        current = self._read(key)
+        if current is None or current.rstrip(b"\0") != payload:
             with self.entered() as is_in:
                 if is_in and self.instance_of(seat) == instance:
                     self.put_word(_SEATS_AT + seat * _SEAT.size, self._next_instance(seat))
@@ -272,13 +273,13 @@ class LockTable:
     # -- buckets: with the guard held ------------------------------------------------------------
 
     def slot(self, key: int) -> int:
-        """Where the hash stands; -1 if nowhere. May be asked without the guard too."""
+        """Where the hash is, or -1. Allowed without the guard."""
         at = _BUCKETS_AT + key % BUCKETS * _BUCKET_BYTES
         hashes = _WAYS.unpack_from(self._buffer, at)
         return at + 8 * hashes.index(key) if key in hashes else -1
 
     def place(self, key: int) -> tuple[int, bool]:
-        """(where the hash stands or may be put, whether it stands there); -1: there is no room."""
+        """(slot that has or may get the hash, whether it has it); slot -1 if there is no room."""
         at = _BUCKETS_AT + key % BUCKETS * _BUCKET_BYTES
         hashes = _WAYS.unpack_from(self._buffer, at)
         if key in hashes:
@@ -291,18 +292,18 @@ class LockTable:
         return -1, False
 
     def slots(self, key: int) -> list[int]:
-        """Everywhere the hash stands: a key that is shared has several holders."""
+        """All slots with the hash: a shared key has several holders."""
         at = _BUCKETS_AT + key % BUCKETS * _BUCKET_BYTES
         hashes = _WAYS.unpack_from(self._buffer, at)
-        return [at + 8 * way for way, each in enumerate(hashes) if each == key]
+        return [at + 8 * way for way, hashed in enumerate(hashes) if hashed == key]
 
     def holders(self, key: int) -> list[tuple[int, int]]:
-        """(holder, slot) of each who lives."""
-        found = [(self.holder_at(slot), slot) for slot in self.slots(key)]
-        return [each for each in found if self.lives(each[0])]
+        """(holder, slot) of each living holder."""
+        entries = [(self.holder_at(slot), slot) for slot in self.slots(key)]
+        return [entry for entry in entries if self.lives(entry[0])]
 
     def free_slot(self, key: int) -> int:
-        """Where another holder of the key may be put; -1: there is no room."""
+        """A slot for another holder of the key, or -1 if there is no room."""
         at = _BUCKETS_AT + key % BUCKETS * _BUCKET_BYTES
         hashes = _WAYS.unpack_from(self._buffer, at)
         for way in range(WAYS):
@@ -311,21 +312,23 @@ class LockTable:
         return -1
 
     def holder_at(self, slot: int) -> int:
-        """Who holds what stands there."""
+        """The holder in that slot."""
         return self.cells[slot + _PLANE >> 3]
 
     def tag_at(self, slot: int) -> int:
-        """What it says of itself."""
+        """The tag in that slot."""
         return self.cells[slot + 2 * _PLANE >> 3]
 
     def _rows(self, keys: Words) -> tuple[Words, Words]:
-        """For many hashes: where their buckets begin, in words, and the hashes that stand there."""
+        """For many hashes: the first words of their buckets, and the hashes in these buckets."""
         at = keys % np.uint64(BUCKETS) * np.uint64(_BUCKET_BYTES // 8) + np.uint64(_BUCKETS_AT // 8)
         return at, self._words[at[:, None] + np.arange(WAYS, dtype=np.uint64)]
 
     def fill_many(self, keys: Words, holder: int, tag: int) -> tuple[list[int], list[int]]:
-        """Write many that stand nowhere, each where there is room: (positions written, positions
-        to be looked at singly: what stands there already, or wants the same place as another)."""
+        """Write many keys where there is room, if the table does not have them.
+
+        Returns (positions written, other positions). The others must be handled one by one: the key
+        is present, its bucket is full, or two keys need the same slot."""
         at, hashes = self._rows(keys)
         slots = at + (hashes == 0).argmax(axis=1).astype(np.uint64)
         is_free = (hashes == 0).any(axis=1) & ~(hashes == keys[:, None]).any(axis=1)
@@ -339,7 +342,7 @@ class LockTable:
         return np.flatnonzero(written).tolist(), np.flatnonzero(~written).tolist()
 
     def clear_many(self, keys: Words, holder: int) -> None:
-        """Free those of many that the holder has, alone or shared."""
+        """Free those of the keys that the holder has, exclusively or shared."""
         at, hashes = self._rows(keys)
         rows, ways = (hashes == keys[:, None]).nonzero()
         slots = at[rows] + ways.astype(np.uint64)
@@ -347,7 +350,7 @@ class LockTable:
         self._words[slots[holders == np.uint64(holder)]] = 0
 
     def fill(self, slot: int, key: int, holder: int, tag: int) -> None:
-        """Write an entry, its hash last."""
+        """Write an entry; its hash last."""
         cells, at = self.cells, slot >> 3
         cells[at + WAYS] = holder
         cells[at + 2 * WAYS] = tag
@@ -357,21 +360,21 @@ class LockTable:
 
     @property
     def waiting(self) -> int:
-        """How many wait, or died waiting."""
+        """Number of waiters, including dead ones."""
         return self.cells[_WAITING >> 3]
 
     def waits(self) -> list[tuple[int, int, int, int, int]]:
-        """(ticket, waiter, hash, tag, offset) of each, in their order."""
+        """(ticket, waiter, hash, tag, offset) of each waiter, in their order."""
         words = _ALL_WAITS.unpack_from(self._buffer, _WAITS_AT)
-        found = []
+        queued = []
         for n in range(0, len(words), 4):
             if words[n]:
                 waiter, key, ticket, tag = words[n : n + 4]
-                found.append((ticket, waiter, key, tag, _WAITS_AT + 8 * n))
-        return sorted(found)
+                queued.append((ticket, waiter, key, tag, _WAITS_AT + 8 * n))
+        return sorted(queued)
 
     def add_wait(self, waiter: int, key: int, tag: int) -> bool:
-        """Whether there was room."""
+        """Add a waiter. Returns whether there was room."""
         words = _ALL_WAITS.unpack_from(self._buffer, _WAITS_AT)
         for n in range(0, len(words), 4):
             if not words[n] or not self.lives(words[n]):
@@ -384,27 +387,27 @@ class LockTable:
         return False
 
     def drop_wait(self, offset: int) -> None:
-        """It waits no more."""
+        """Remove the waiter at that offset."""
         self.put_word(offset, 0)
         self.put_word(_WAITING, max(0, self.waiting - 1))
 
     def count_commit(self) -> None:
-        """A release by commit."""
+        """Count a release by commit."""
         self.cells[_COMMITS >> 3] += 1
 
     # -- waking ----------------------------------------------------------------------------------
 
     def wake(self, holder: int, key: int) -> None:
-        """Tell a waiter that it was given its key."""
+        """Notify a waiter that its key was granted."""
         seat = self._seats.get(holder >> 56)
         if seat is not None:
             seat.woken(holder & _NUMBERS & _WHO, key)
             return
-        found = _SEAT.unpack_from(self._buffer, _SEATS_AT + (holder >> 56) * _SEAT.size)
-        self._guard.send(found[4].rstrip(b"\0"), _MESSAGE.pack(holder, key))
+        seat_row = _SEAT.unpack_from(self._buffer, _SEATS_AT + (holder >> 56) * _SEAT.size)
+        self._guard.send(seat_row[4].rstrip(b"\0"), _MESSAGE.pack(holder, key))
 
     def message(self, data: bytes) -> None:
-        """Another process has sent this."""
+        """Handle a wake-up from another process."""
         if len(data) == _MESSAGE.size:
             holder, key = _MESSAGE.unpack(data)
             seat = self._seats.get(holder >> 56)
@@ -413,7 +416,7 @@ class LockTable:
 
 
 class Seat:
-    """One user of a table: its lockers have numbers below 2**31. Thread-safe."""
+    """One user of a table. The numbers of its lockers are below 2**31. Thread-safe."""
 
     def __init__(
         self,
@@ -428,23 +431,23 @@ class Seat:
         self._fence = fence
         self._held_by = fence()
         self._instance = self._base = 0
-        self._owed: list[tuple[int, Sequence[int]]] = []  # let go, but the table was not to be had
-        self._unwanted: list[tuple[int, int]] = []  # waits given up in such a moment
+        self._owed: list[tuple[int, Sequence[int]]] = []  # releases while the table was unavailable
+        self._unwanted: list[tuple[int, int]] = []  # waits given up while it was unavailable
         self.woken = woken
         self.own_commits = 0
 
     def begin(self) -> None:
-        """Sit down: a new instance."""
+        """Begin a new instance on the seat."""
         self._held_by = self._fence()
         self._instance = self._table.begin_instance(self._number, self._held_by)
         self._base = self._number << 56 | self._instance << 32
 
     def leave(self) -> None:
-        """Give the seat back; all it holds is free."""
+        """Give the seat back; its locks become free."""
         self._table.leave(self._number)
 
     def is_queued(self, number: int) -> bool:
-        """Whether the table has one of its lockers among those who wait. For who looks on."""
+        """Whether one of its lockers is in the table's queue. For observers."""
         me = self._id(number)
         return any(waiter & _WHO == me for _, waiter, _, _, _ in self._table.waits())
 
@@ -452,7 +455,7 @@ class Seat:
         return self._base | number
 
     def _settle(self) -> None:
-        """With the guard held: what this seat owes, and whether it was ended meanwhile."""
+        """With the guard: do delayed releases, and begin again if the seat was ended."""
         table = self._table
         if table.cells[self._at] != self._instance or self._fence() != self._held_by:
             self.begin()
@@ -460,20 +463,20 @@ class Seat:
             number, key = self._unwanted.pop()
             if not self._drop_wait(number):
                 self._owed.append((number, [key]))
-        while self._owed:  # their heirs look by themselves, a little later
+        while self._owed:  # the next holders notice by themselves, a little later
             self._let_go(*self._owed.pop(), table.waits() if table.waiting else [])
 
     @property
     def others_commits(self) -> int:
-        """Releases by commit of other seats: while it stands still they changed nothing."""
+        """A number that changes whenever another seat releases locks by a commit."""
         return self._table.cells[_COMMITS >> 3] - self.own_commits
 
     def take(
         self, number: int, keys: Sequence[int], tag: int, shared: bool = False
     ) -> tuple[int, list[int]]:
-        """(position of the first key that another holds or -1, positions newly taken).
+        """(position of the first key that another locker holds or -1, positions newly taken).
 
-        None is taken if one is another's, and none where the table cannot be had."""
+        Takes all or nothing: nothing if a key is held, or if the table is not available."""
         table = self._table
         if not table.enter():
             return -1, []
@@ -483,35 +486,35 @@ class Seat:
             if len(keys) < MANY:
                 return self._take_each(me, keys, range(len(keys)), tag, shared)
             as_held = me | _SHARED if shared else me
-            done, left = table.fill_many(np.array(keys, np.uint64), as_held, tag)
-            blocked, taken = self._take_each(me, keys, left, tag, shared)
+            done, singles = table.fill_many(np.array(keys, np.uint64), as_held, tag)
+            blocked, more = self._take_each(me, keys, singles, tag, shared)
             if blocked >= 0:
                 table.clear_many(np.array([keys[n] for n in done], np.uint64), me)
                 return blocked, []
         finally:
             table.exit()
-        return -1, sorted(done + taken) if taken else done
+        return -1, sorted(done + more) if more else done
 
     def _take_each(
         self, me: int, keys: Sequence[int], positions: Iterable[int], tag: int, shared: bool
     ) -> tuple[int, list[int]]:
         table = self._table
         as_held = me | _SHARED if shared else me
-        taken: list[int] = []
+        positions_taken: list[int] = []
         slots: list[int] = []
         raised: list[int] = []
         for position in positions:
             key = keys[position]
-            slot, stands = table.place(key)
-            if stands:
+            slot, is_present = table.place(key)
+            if is_present:
                 slot, is_mine = self._among(me, key, shared)
                 if slot == _HAS:
                     continue
                 if slot == _BLOCKED:
-                    for each in slots:
-                        table.put_word(each, 0)
-                    for each in raised:
-                        table.put_word(each + _PLANE, me | _SHARED)
+                    for taken_slot in slots:
+                        table.put_word(taken_slot, 0)
+                    for taken_slot in raised:
+                        table.put_word(taken_slot + _PLANE, me | _SHARED)
                     return position, []
                 if is_mine:
                     table.put_word(slot + _PLANE, me)
@@ -521,12 +524,12 @@ class Seat:
                 continue
             table.fill(slot, key, as_held, tag)
             slots.append(slot)
-            taken.append(position)
-        return -1, taken
+            positions_taken.append(position)
+        return -1, positions_taken
 
     def _among(self, me: int, key: int, shared: bool) -> tuple[int, bool]:
-        """(where an entry of its own goes beside those that stand there, whether it is its own that
-        becomes exclusive); _HAS, _BLOCKED."""
+        """The slot for an own entry, or _HAS, _BLOCKED; and whether the slot already has an own
+        shared entry, which becomes exclusive."""
         table, mine, in_the_way = self._table, -1, False
         for slot in table.slots(key):
             holder = table.holder_at(slot)
@@ -548,10 +551,10 @@ class Seat:
         return (_BLOCKED if slot < 0 else slot), False
 
     def _writer_waits(self, me: int, key: int) -> tuple[int, int] | None:
-        """(waiter, tag) of the first who waits to have the key alone, before `me` if that waits."""
+        """(waiter, tag) of the first waiter for an exclusive lock; only those before `me`."""
         table = self._table
-        for _, waiter, wanted, tag, _ in table.waits() if table.waiting else ():
-            if wanted != key:
+        for _, waiter, waited_key, tag, _ in table.waits() if table.waiting else ():
+            if waited_key != key:
                 continue
             if waiter & _WHO == me:
                 return None
@@ -560,7 +563,7 @@ class Seat:
         return None
 
     def release(self, number: int, keys: Sequence[int], committed: bool) -> None:
-        """Let go: each key is its first waiter's, or free."""
+        """Release the keys: each is granted to its first waiter, or is free."""
         table = self._table
         woken: list[tuple[int, int]] = []
         if not table.enter():
@@ -596,8 +599,9 @@ class Seat:
     def _hand_on(
         self, key: int, waits: list[tuple[int, int, int, int, int]]
     ) -> list[tuple[int, int]]:
-        """Give the key to whom it fits now, in their order; who shares it and wants it alone comes
-        first. Those to be woken."""
+        """Grant the key to its waiters in their order. Returns those to be woken.
+
+        A sharer that waits for an exclusive lock goes first."""
         table = self._table
         queue = [wait for wait in waits if wait[2] == key and table.lives(wait[1])]
         if not queue:
@@ -608,7 +612,7 @@ class Seat:
             heir = next((wait for wait in queue if wait[1] == only & _WHO), None)
             if heir is not None:
                 table.put_word(slot + _PLANE, heir[1])
-                return [self._given(heir, waits)]
+                return [self._remove_wait(heir, waits)]
         woken: list[tuple[int, int]] = []
         for heir in queue:
             if holders and not (heir[1] & holders[0][0] & _SHARED):
@@ -618,10 +622,10 @@ class Seat:
                 break
             table.fill(slot, key, heir[1], heir[3])
             holders = [(heir[1], slot)]
-            woken.append(self._given(heir, waits))
+            woken.append(self._remove_wait(heir, waits))
         return woken
 
-    def _given(
+    def _remove_wait(
         self,
         heir: tuple[int, int, int, int, int],
         waits: list[tuple[int, int, int, int, int]],
@@ -631,8 +635,9 @@ class Seat:
         return heir[1], heir[2]
 
     def other(self, number: int, key: int, shared: bool = False) -> tuple[int, int] | None:
-        """(holder, tag) of another who stands in the way of who wants the key alone, or shared;
-        None if nobody does. Asked without the guard."""
+        """(holder, tag) of a locker in the way of an exclusive or shared lock, or None.
+
+        Call without the guard."""
         table, me = self._table, self._id(number)
         if table.slot(key) < 0:
             return None
@@ -651,7 +656,7 @@ class Seat:
     # -- waiting ---------------------------------------------------------------------------------
 
     def wait(self, number: int, key: int, tag: int, shared: bool = False) -> WaitOutcome:
-        """Queue up for the key. FREE: look again instead; CIRCLE: it would never end."""
+        """Wait in the key's queue. FREE: check again instead; CIRCLE: the wait would never end."""
         table = self._table
         with table.entered() as is_in:
             if not is_in:
@@ -669,49 +674,49 @@ class Seat:
     def _in_the_way(
         self, me: int, key: int, shared: bool, waits: list[tuple[int, int, int, int, int]]
     ) -> list[int]:
-        """Who must let go of the key, or have had it, before `me` can; see the module."""
+        """The lockers that must release the key, or get it, before `me` can have it."""
         table = self._table
         holders = table.holders(key)
-        others = [each & _WHO for each, _ in holders if each & _WHO != me]
+        others = [holder & _WHO for holder, _ in holders if holder & _WHO != me]
         if not shared:
-            return [] if any(each == me for each, _ in holders) else others
+            return [] if any(holder == me for holder, _ in holders) else others
         if len(others) < len(holders):
-            return []  # it has it
-        alone = [each for each, _ in holders if not each & _SHARED]
-        for _, waiter, wanted, _, _ in waits:
-            if wanted == key and waiter & _WHO == me:
+            return []  # it has the key
+        alone = [holder for holder, _ in holders if not holder & _SHARED]
+        for _, waiter, waited_key, _, _ in waits:
+            if waited_key == key and waiter & _WHO == me:
                 break
-            if wanted == key and not waiter & _SHARED and table.lives(waiter):
+            if waited_key == key and not waiter & _SHARED and table.lives(waiter):
                 alone.append(waiter)
         if not alone and others and table.free_slot(key) < 0:
             return others
         return alone
 
     def _closes_a_circle(self, me: int, in_the_way: list[int]) -> bool:
-        """Whether somebody in the way waits, through whomever, for `me`."""
+        """Whether a locker in the way waits for `me`, directly or through others."""
         table = self._table
         waits = table.waits() if table.waiting else []
         wants = {waiter & _WHO: (key, bool(waiter & _SHARED)) for _, waiter, key, _, _ in waits}
-        seen: set[int] = set()
-        left = list(in_the_way)
-        while left:
-            each = left.pop()
-            if each == me:
+        visited: set[int] = set()
+        pending = list(in_the_way)
+        while pending:
+            holder = pending.pop()
+            if holder == me:
                 return True
-            if each in seen or each not in wants:
+            if holder in visited or holder not in wants:
                 continue
-            seen.add(each)
-            left += self._in_the_way(each, *wants[each], waits)
+            visited.add(holder)
+            pending += self._in_the_way(holder, *wants[holder], waits)
         return False
 
     def has(self, number: int, key: int, shared: bool = False) -> bool:
-        """Whether the key is its own, alone or at least shared."""
+        """Whether it holds the key, exclusively or (with `shared`) shared."""
         table, me = self._table, self._id(number)
-        held = [table.holder_at(slot) for slot in table.slots(key)]
-        return me in held or (shared and me | _SHARED in held)
+        holders = [table.holder_at(slot) for slot in table.slots(key)]
+        return me in holders or (shared and me | _SHARED in holders)
 
     def is_over(self, number: int, key: int, shared: bool = False) -> bool:
-        """Whether a wait has an end: it has the key, or the holder's process or epoch is gone."""
+        """Whether a wait can end: the key is granted, or the holder's process or epoch is gone."""
         other = self.other(number, key, shared)
         if other is None:
             return True
@@ -719,20 +724,21 @@ class Seat:
         return self.other(number, key, shared) is None
 
     def stop_waiting(self, number: int, key: int, shared: bool = False) -> bool:
-        """Leave the queue; True if the key was handed over meanwhile. Who waited behind it to share
-        the key may have it now."""
+        """Leave the queue. Returns whether the key was granted meanwhile.
+
+        Later waiters that share the key may get it now."""
         table = self._table
         woken: list[tuple[int, int]] = []
         with table.entered() as is_in:
             if is_in:
-                stood = self._drop_wait(number) and not shared and table.waiting
-                if stood and table.holders(key):  # who shares it may be joined now
+                may_hand_on = self._drop_wait(number) and not shared and table.waiting
+                if may_hand_on and table.holders(key):  # sharing waiters may join the holders
                     woken = self._hand_on(key, table.waits())
             elif not self.has(number, key, shared):
                 self._unwanted.append((number, key))
                 return False
-        for holder, given in woken:
-            table.wake(holder, given)
+        for holder, waited_key in woken:
+            table.wake(holder, waited_key)
         return self.has(number, key, shared)
 
     def _drop_wait(self, number: int) -> bool:

@@ -1,10 +1,9 @@
-"""The store in one process's memory:
+"""The store in one process's memory, for tests of laws, for the simulator and for all other tests.
 
-the twin for laws and the simulator, and for tests of everything above.
-
-Versions of a key are kept in a tuple, newest last, as long as a snapshot may need them: a reader
-needs no lock, and a fork copies no value. Keys are in one sorted list. A commit is atomic under one
-lock. Nothing survives the process."""
+A key's versions are kept in a tuple, newest last, while a snapshot may need them. Readers therefore
+need no lock, and a fork copies no values. Keys are in one sorted list. A commit is atomic under one
+lock. All data are lost with the process.
+"""
 
 import threading
 from bisect import bisect_left, insort
@@ -42,17 +41,17 @@ class MemorySnapshot(StampedValues, InOrder):
         self.is_open = True
 
     def get(self, key: bytes) -> bytes | None:
-        """Raw value or None."""
+        """The raw value, or None."""
         return self._store.value_at(key, self.sequence)
 
     def get_many(self, keys: list[bytes]) -> dict[bytes, bytes]:
-        """Raw values of those keys that are there."""
-        found = {}
+        """The raw values of the keys that exist."""
+        raws = {}
         for key in keys:
             raw = self._store.value_at(key, self.sequence)
             if raw is not None:
-                found[key] = raw
-        return found
+                raws[key] = raw
+        return raws
 
     def scan(self, span: Span, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         """Raw pairs in key order."""
@@ -69,10 +68,10 @@ class MemorySnapshot(StampedValues, InOrder):
             yield [key for key, _ in part], [raw for _, raw in part]
 
     def in_use(self, running: bool) -> None:
-        """Nothing: it ends with its user."""
+        """Does nothing: it has no maximum age."""
 
     def close(self) -> None:
-        """Let the versions go that only this view needed."""
+        """Release the versions that only this view needed."""
         self._store.forget(self)
 
 
@@ -82,11 +81,11 @@ class _Presence:
         self._name = name
 
     def release(self) -> None:
-        self._store.let_go(self._name)
+        self._store.end_presence(self._name)
 
 
 class MemoryStore(TransactionalStore):
-    """See the module."""
+    """A Store in memory."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -95,11 +94,11 @@ class MemoryStore(TransactionalStore):
         self._keys: list[bytes] = []
         self._sequence = 0
         self._open: dict[int, int] = {}  # sequence -> views of it
-        self._held: set[str] = set()
+        self._presences: set[str] = set()
         self._table: LockTable | None = None
 
     def fork(self) -> "MemoryStore":
-        """An independent store that begins with what is committed here; nobody lives in it."""
+        """An independent store that begins with the commits of this one, without its presences."""
         with self._lock:
             copy = MemoryStore()
             copy._versions = self._versions.copy()
@@ -109,22 +108,22 @@ class MemoryStore(TransactionalStore):
 
     @property
     def sequence(self) -> int:
-        """The last commit's."""
+        """The sequence of the last commit."""
         return self._sequence
 
     # -- reading ---------------------------------------------------------------------------------
 
     def snapshot(self, use: SnapshotUse = SnapshotUse.SYSTEM) -> MemorySnapshot:
-        """A view of all that is committed."""
+        """A view of all commits."""
         with self._lock:
             self._open[self._sequence] = self._open.get(self._sequence, 0) + 1
             return MemorySnapshot(self, self._sequence)
 
     def limit_snapshots(self, idle_s: float, query_s: float) -> None:
-        """Nothing: here a forgotten view costs what it keeps, and ends with the process."""
+        """Does nothing: a forgotten view only keeps versions, and ends with the process."""
 
     def forget(self, view: MemorySnapshot) -> None:
-        """A view was closed."""
+        """To be called when a view is closed."""
         with self._lock:
             if view.is_open:
                 view.is_open = False
@@ -133,7 +132,7 @@ class MemoryStore(TransactionalStore):
                     del self._open[view.sequence]
 
     def value_at(self, key: bytes, sequence: int) -> bytes | None:
-        """Raw value of a key at a sequence."""
+        """The raw value of a key at a sequence."""
         versions = self._versions.get(key)
         if versions is None:
             return None
@@ -146,12 +145,12 @@ class MemoryStore(TransactionalStore):
         return None
 
     def keys_in(self, span: Span, reverse: bool) -> list[bytes]:
-        """Every key ever seen in the span, in order."""
+        """All keys of the span that have versions, in order."""
         with self._lock:
-            found = self._keys[
+            keys = self._keys[
                 bisect_left(self._keys, span.start) : bisect_left(self._keys, span.end)
             ]
-        return found[::-1] if reverse else found
+        return keys[::-1] if reverse else keys
 
     # -- writing ---------------------------------------------------------------------------------
 
@@ -162,7 +161,7 @@ class MemoryStore(TransactionalStore):
             return self._apply(after, packet.channels)
 
     def commit_chain(self, packets: Sequence[Packet]) -> list[int]:
-        """One after another under one lock."""
+        """Commit one after another under one lock."""
         sequences: list[int] = []
         with self._lock:
             for packet in packets:
@@ -194,14 +193,14 @@ class MemoryStore(TransactionalStore):
             insort(self._keys, key)
             self._versions[key] = ((self._sequence, raw),)
             return
-        kept = (*versions, (self._sequence, raw))
-        while len(kept) > 1 and kept[1][0] <= oldest:
-            kept = kept[1:]
-        if len(kept) == 1 and raw is None:
+        versions_kept = (*versions, (self._sequence, raw))
+        while len(versions_kept) > 1 and versions_kept[1][0] <= oldest:
+            versions_kept = versions_kept[1:]
+        if len(versions_kept) == 1 and raw is None:
             del self._versions[key]
             del self._keys[bisect_left(self._keys, key)]
         else:
-            self._versions[key] = kept
+            self._versions[key] = versions_kept
 
     def bulk(
         self,
@@ -229,7 +228,7 @@ class MemoryStore(TransactionalStore):
             return BulkResult(sequence, len(keys) - len(present), present if report else [])
 
     def bulk_chain(self, batches: Iterable[Bulk], most_s: float) -> list[BulkResult]:
-        """The first alone: nothing waits for a disk here, and others may come after each."""
+        """Runs only the first: without a disk there is no wait to share."""
         return [self.bulk(*next(iter(batches)))]
 
     # -- waking and presence ---------------------------------------------------------------------
@@ -248,9 +247,9 @@ class MemoryStore(TransactionalStore):
 
     def hold(self, name: str) -> _Presence:
         with self._lock:
-            if name in self._held:
+            if name in self._presences:
                 raise Unavailable(f"{name} is held by a living process")
-            self._held.add(name)
+            self._presences.add(name)
         return _Presence(self, name)
 
     def measures(self) -> dict[str, float]:
@@ -258,10 +257,10 @@ class MemoryStore(TransactionalStore):
 
     def held(self, name: str) -> bool:
         """Whether the presence is taken."""
-        return name in self._held
+        return name in self._presences
 
     def lock_table(self) -> LockTable:
-        """One table for all who have this store."""
+        """One table for all users of this store."""
         with self._lock:
             if self._table is None:
                 self._table = LockTable(bytearray(TABLE_BYTES), Alone(), self._payload)
@@ -272,9 +271,9 @@ class MemoryStore(TransactionalStore):
             raw = self._now(key)
         return raw and raw[STAMP_BYTES:]
 
-    def let_go(self, name: str) -> None:
-        """End a presence; the simulator calls it when it crashes a node."""
-        self._held.discard(name)
+    def end_presence(self, name: str) -> None:
+        """End a presence; the simulator also calls this when it crashes a node."""
+        self._presences.discard(name)
 
     # -- spans -----------------------------------------------------------------------------------
 
@@ -283,11 +282,11 @@ class MemoryStore(TransactionalStore):
         return sum(1 for key in self.keys_in(span, False) if self._now(key) is not None)
 
     def split(self, span: Span, parts: int) -> list[Span]:
-        """Adjoining spans of about equal size."""
+        """Adjacent spans of about equal size."""
         live = [key for key in self.keys_in(span, False) if self._now(key) is not None]
         size = max(1, -(-len(live) // max(1, parts)))
         bounds = [span.start, *live[size::size], span.end]
         return [Span(a, b) for a, b in pairwise(bounds) if a < b]
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Does nothing."""

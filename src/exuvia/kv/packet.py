@@ -1,18 +1,19 @@
-"""What passes between a transaction and its engine: spans, snapshots, requirements, writes. Plain
-data.
+"""Plain data between a transaction and its engine: spans, snapshots, requirements, writes.
 
-What a write means when it meets the store: the one place where laws 5 and 6 are decided.
+`judge` decides what a write does at commit; it is the only place that decides laws 5 and 6:
 
-    kind      effect at commit     PUT       the payload stands    (a lost update, refused, if the
-key changed since the snapshot)     DELETE    the key is gone       (likewise)     PLACE     entry
-of a plain index: it stands (its row is validated instead, here and below)     REMOVE    ... it is
-gone     ENTOMB    ... a tombstone stands, whether or not an entry stood there (blind tombstone)
-CLAIM     entry of a unique index: Duplicate where another row's live entry stands     RELEASE   ...
-gone, if it is this row's; another row's entry stays     BURY      ... a tombstone, if it is this
-row's or nothing stands; another row's entry stays
+    kind      effect at commit
+    PUT       the payload is stored (refused as a lost update if the key changed since the snapshot)
+    DELETE    the key is removed (refused in the same case)
+    PLACE     entry of a plain index: stored (its row is validated instead, here and below)
+    REMOVE    entry of a plain index: removed
+    ENTOMB    entry of a plain index: a tombstone is stored, with or without an entry there
+    CLAIM     entry of a unique index: stored; Duplicate if another row has a live entry there
+    RELEASE   entry of a unique index: removed if it is this row's; another row's entry stays
+    BURY      as RELEASE, but a tombstone is stored, also if there is no entry
 
 An index entry's payload is `LIVE + handle` (the handle is empty in a plain index, whose key ends
-in it) or `TOMBSTONE`. For CLAIM, RELEASE and BURY a write's payload is `LIVE + handle`.
+with it) or `TOMBSTONE`. The payload of a CLAIM, RELEASE or BURY is `LIVE + handle`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -31,8 +32,10 @@ TOMBSTONE = b"\x01"
 
 
 class WriteKind:
-    """See the table above. Plain integers: they are compared and hashed for every key of a commit,
-    and members of an IntEnum take ten times as long for it."""
+    """The kinds of writes, see the table above.
+
+    Plain integers, because they are compared and hashed for every key of a commit; members of an
+    IntEnum take ten times as long."""
 
     PUT: Final = 0
     PLACE: Final = 1
@@ -47,7 +50,7 @@ class WriteKind:
 VALIDATED = frozenset({WriteKind.PUT, WriteKind.DELETE})
 JUDGED = frozenset(
     {WriteKind.CLAIM, WriteKind.RELEASE, WriteKind.BURY}
-)  # their effect depends on what stands there
+)  # their effect depends on the present entry
 
 
 def is_live(payload: bytes | None) -> bool:
@@ -55,8 +58,8 @@ def is_live(payload: bytes | None) -> bool:
     return payload is not None and payload[:1] == LIVE
 
 
-def judge(kind: int, key: bytes, payload: bytes, held: bytes | None) -> bytes | None:
-    """The payload that stands at `key` after the write, given the one held now.
+def judge(kind: int, key: bytes, payload: bytes, current: bytes | None) -> bytes | None:
+    """The payload at `key` after the write, given the present one (None: absent).
 
     Raises Duplicate."""
     if kind <= WriteKind.PLACE:
@@ -65,13 +68,13 @@ def judge(kind: int, key: bytes, payload: bytes, held: bytes | None) -> bytes | 
         return None
     if kind == WriteKind.ENTOMB:
         return TOMBSTONE
-    mine = held is None or held == payload
+    mine = current is None or current == payload
     if kind == WriteKind.CLAIM:
-        if not mine and is_live(held):
-            raise Duplicate(key, held[1:] if held else b"")
+        if not mine and is_live(current):
+            raise Duplicate(key, current[1:] if current else b"")
         return payload
     if not mine:
-        return held
+        return current
     return None if kind == WriteKind.RELEASE else TOMBSTONE
 
 
@@ -79,11 +82,11 @@ def judge(kind: int, key: bytes, payload: bytes, held: bytes | None) -> bytes | 
 
 STAMP_BYTES = 8
 LONGEST_KEY = 1978
-"""Bytes a key may have on every engine (LMDB's bound with pages of 4 KiB)."""
+"""Bytes that a key may have on every engine (LMDB's limit with pages of 4 KiB)."""
 
 
 def stamp_of(raw: bytes) -> int:
-    """The stamp of the commit that a stored value begins with."""
+    """The stamp of the commit, with which a stored value begins."""
     return int.from_bytes(raw[:STAMP_BYTES], "little")
 
 
@@ -95,9 +98,9 @@ class Span(NamedTuple):
 
 
 class Unchanged(NamedTuple):
-    """The key's value still has this stamp (0: absent), as the snapshot saw it.
+    """The key's value still has the stamp that the snapshot had (0: absent).
 
-    Broken: Conflict(anomaly)."""
+    Otherwise: Conflict(anomaly)."""
 
     key: bytes
     stamp: int
@@ -105,29 +108,31 @@ class Unchanged(NamedTuple):
 
 
 class Equal(NamedTuple):
-    """The key's payload is exactly this when committing: an epoch. Broken: Deposed."""
+    """The key's payload is this one at commit: an epoch. Otherwise: Deposed."""
 
     key: bytes
     payload: bytes
 
 
 class AtMost(NamedTuple):
-    """The key holds a u64 (see keys.number) and it is <= limit: a revision fence.
+    """The key has a u64 (see keys.number) that is <= limit: a revision fence.
 
-    Broken or absent: SchemaChanged."""
+    Otherwise, or if absent: SchemaChanged."""
 
     key: bytes
     limit: int
 
 
 class Standing(NamedTuple):
-    """`Unchanged` for many keys that are all there; `stamps`: theirs as the values begin with them,
-    8 bytes each. While the store's last commit is that of `as_of` (0: not known) nobody has changed
-    them since they were read, and an engine whose commits follow one another need not look. Nor
-    while all commits since then name the same `among`: a key where such an engine keeps since when
-    that is so. Bulks that name it leave alone what others of them require.
+    """As `Unchanged`, for many keys that are all present.
 
-    Broken: Conflict(anomaly)."""
+    `stamps`: the first 8 bytes of each value. `as_of`: the store's last commit when the keys were
+    read (0: unknown). If it still is, engines with sequential commits need not check the keys. The
+    same holds if all commits since then have the same `among`: such an engine
+    records in that key since when this is so. Bulks with the same `among` do not write keys that
+    others of them require.
+
+    Otherwise: Conflict(anomaly)."""
 
     keys: Sequence[bytes]
     stamps: bytes
@@ -137,42 +142,44 @@ class Standing(NamedTuple):
 
     @property
     def key(self) -> bytes:
-        """The first of them."""
+        """The first of the keys."""
         return self.keys[0]
 
 
 class AllAbsent(NamedTuple):
-    """None of these keys is there. An engine that commits side by side promises that to bulks that
-    put them all and require the rows that they put them for: two of one key have its row in common.
+    """None of these keys is present.
 
-    Broken: Conflict(anomaly)."""
+    Engines with concurrent commits need not check it for bulks that put all these keys and require
+    their rows. Two such bulks with a common key also have a row in common.
+
+    Otherwise: Conflict(anomaly)."""
 
     keys: Sequence[bytes]
     anomaly: str
 
     @property
     def key(self) -> bytes:
-        """The first of them."""
+        """The first of the keys."""
         return self.keys[0]
 
 
 class View(Protocol):
-    """Which commits a snapshot sees. Hashable; outlives the snapshot."""
+    """The set of commits that a snapshot sees. Hashable; outlives the snapshot."""
 
     @property
     def horizon(self) -> int:
-        """It sees every commit whose stamp is not greater."""
+        """All commits with stamps up to this one are seen."""
 
     @property
     def position(self) -> str:
-        """The view as text; the store that it is of reads it."""
+        """The view as text, to be read by the same store."""
 
     def saw(self, stamp: int) -> bool:
         """Whether it sees the commit of this stamp."""
 
 
 class UpTo(int):
-    """The view of an engine whose stamps are in the order of its commits: up to one of them."""
+    """A view up to one commit, for engines whose stamps are in the order of their commits."""
 
     @property
     def horizon(self) -> int:
@@ -187,9 +194,9 @@ class UpTo(int):
 
 
 class HeldKeys(NamedTuple):
-    """Keys that a transaction held since the snapshot of that view: written, or locked.
+    """Keys that a transaction has held since the snapshot of that view: written, or locked.
 
-    `modes`: marks of which locks of others would have stood in its way."""
+    `modes`: the marks of other transactions' locks that conflict."""
 
     since: View
     modes: tuple[bytes, ...]
@@ -197,17 +204,16 @@ class HeldKeys(NamedTuple):
 
 
 class Unlocked(NamedTuple):
-    """No transaction that locked one of these keys has committed since they were held; all are of
-    the table of this header.
+    """No transaction that locked one of these keys has committed since they were held.
 
-    Broken: Conflict. Source: decision 039."""
+    All keys belong to the table of this header. Otherwise: Conflict. Source: decision 039."""
 
     header: bytes
     groups: Sequence[HeldKeys]
 
     @property
     def key(self) -> bytes:
-        """The first of them."""
+        """The first of the keys."""
         return self.groups[0].keys[0]
 
 
@@ -215,7 +221,7 @@ Requirement = Unchanged | Equal | AtMost | Standing | AllAbsent | Unlocked
 
 
 class Write(NamedTuple):
-    """One buffered write; `kind` is one of kv/packet.py's Kind."""
+    """One buffered write; `kind` is one of WriteKind."""
 
     kind: int
     key: bytes
@@ -223,16 +229,17 @@ class Write(NamedTuple):
 
 
 class Packet(NamedTuple):
-    """A transaction ready to be validated and applied: plain data, so any thread may do it."""
+    """A transaction ready for validation: plain data, so that any thread can commit it."""
 
     writes: Sequence[Write]
     requirements: Sequence[Requirement]
     channels: Sequence[str]
     free: Sequence[bytes] = ()
-    """Keys that no other transaction may have locked, where a server keeps locks: RowLocked."""
+    """Keys that must not be locked by others, if a server keeps locks. Otherwise: RowLocked."""
     log: Sequence[tuple[bytes, bytes]] = ()
-    """(prefix, record) of each row of a table with a change log that it changes:
-    kv/change_log.py."""
+    """(prefix, record) of each row that it changes in a table with a change log.
+
+    See kv/change_log.py."""
 
 
 class Bulk(NamedTuple):
@@ -247,12 +254,10 @@ class Bulk(NamedTuple):
 
 
 class BulkResult(NamedTuple):
-    """What a bulk put-if-absent met:
+    """The result of a bulk put: the number of keys `placed`, and on request those `present`.
 
-    how many keys it `placed`, and, only if asked for, those `present`.
-
-    `present` holds (position in keys, payload that stands there). A key that is twice in the list
-    is present the second time, with the payload that the first has placed."""
+    `present`: (position in keys, present payload). A key that is twice in the list counts as
+    present the second time, with the payload placed by the first."""
 
     stamp: int
     placed: int
@@ -263,7 +268,7 @@ Places = NDArray[np.int64]
 
 
 class Padded:
-    """Keys of several lengths as one array: `matrix`, uint8, with zeros behind each."""
+    """Keys of several lengths as one array: `matrix`, uint8, each padded with zeros."""
 
     __slots__ = ("lengths", "matrix")
     _WASTE = 32  # bytes a key
@@ -276,13 +281,13 @@ class Padded:
 
     @classmethod
     def is_wise(cls, lengths: Places) -> bool:
-        """Whether so long keys are worth their zeros."""
+        """Whether padding wastes little enough memory for keys of these lengths."""
         zeros = int(lengths.max()) * len(lengths) - (size := int(lengths.sum()))
         return zeros <= max(size, cls._WASTE * len(lengths))
 
     @classmethod
     def gathered(cls, data: NDArray[np.uint8], at: Places, lengths: Places) -> "Padded":
-        """What stands at some places of `data`, not all of it empty."""
+        """The bytes at these positions of `data`; not all of them are empty."""
         width, least = int(lengths.max()), int(lengths.min())
         if len(data) < width:
             data = np.concatenate([data, np.zeros(width, np.uint8)])
@@ -304,14 +309,14 @@ class Padded:
 
     @classmethod
     def if_wise(cls, data: NDArray[np.uint8], at: Places, lengths: Places) -> "Padded | None":
-        """As above, or None if all texts are empty, or if most of the array would be padding."""
+        """As `gathered`, or None if all are empty or most of the array would be padding."""
         if not lengths.any() or not cls.is_wise(lengths):
             return None
         return cls.gathered(data, at, lengths)
 
     @property
     def width(self) -> int:
-        """The length of all of them, 0 where they differ."""
+        """The common length of all keys, or 0."""
         least = int(self.lengths.min())
         return least if least == int(self.lengths.max()) else 0
 
@@ -336,20 +341,22 @@ class Padded:
 
 @lru_cache(16)
 def _masks(width: int) -> NDArray[Any]:
-    """Item n keeps n bytes of `width`."""
+    """Element n keeps the first n bytes of `width`."""
     rows = np.tri(width + 1, width, -1, dtype=np.uint8) * np.uint8(0xFF)
     masks: NDArray[Any] = rows.view(f"V{width}").reshape(width + 1)
     return masks
 
 
 def windows_of(data: NDArray[np.uint8], width: int) -> NDArray[Any]:
-    """Item n is the `width` bytes from data[n] on."""
+    """Element n is the `width` bytes from data[n] on."""
     return np.ndarray((len(data) - width + 1,), f"V{width}", data.data, strides=(1,))
 
 
 class RawRun:
-    """Keys and raw values that stand somewhere in `data` (uint8, with PADDING more bytes at its
-    end): key n at `key_at[n]`, as long as `key_lengths[n]`, its value at `at[n]`. Never changed."""
+    """Keys and raw values at positions of `data`. Immutable.
+
+    `data`: uint8, with PADDING more bytes at its end. Key n begins at `key_at[n]` and has
+    `key_lengths[n]` bytes; its value begins at `at[n]` and has `lengths[n]` bytes."""
 
     PADDING = 16
     __slots__ = ("at", "data", "key_at", "key_lengths", "lengths")
@@ -370,7 +377,7 @@ class RawRun:
 
     @classmethod
     def of(cls, keys: Sequence[bytes], raws: Sequence[bytes]) -> "RawRun":
-        """Those that a chunk gives."""
+        """The run of a chunk's keys and values."""
         both = np.fromiter(map(len, [*keys, *raws]), np.int64, 2 * len(keys))
         begins = np.cumsum(both) - both
         data = np.frombuffer(b"".join([*keys, *raws, bytes(cls.PADDING)]), np.uint8)
@@ -381,7 +388,7 @@ class RawRun:
         return len(self.at)
 
     def take(self, which: Any) -> "RawRun":
-        """Those at some positions: a slice, an array of places, or of truth."""
+        """The pairs at some positions: a slice, an array of positions or of booleans."""
         return RawRun(
             self.data,
             self.key_at[which],
@@ -399,26 +406,27 @@ class RawRun:
         return self._list(self.at, self.lengths)
 
     def cut(self, at: Places, lengths: Places) -> "NDArray[Any] | list[bytes]":
-        """What stands at some places: an array of V<n> where all have one length and that is not 0,
-        else a list."""
+        """The bytes at these positions.
+
+        An array of V<n> if all have one length that is not 0, else a list."""
         width = int(lengths[0]) if len(lengths) else 0
         if not width or not (lengths == width).all():
             return self._list(at, lengths)
         return self._cut(at, width)
 
     def starting(self, size: int) -> NDArray[Any]:
-        """The first bytes of each value, which all have so many. Shape (n,), V<size>."""
+        """The first `size` bytes of each value; all values are that long. Shape (n,), V<size>."""
         return self._cut(self.at, size)
 
     def padded(self, at: Places, lengths: Places) -> "NDArray[Any] | Padded | list[bytes]":
-        """The same, where lengths differ as `Padded` if that is wise."""
+        """As `cut`, but as `Padded` if lengths differ and padding wastes little memory."""
         if len(at) and (lengths != lengths[0]).any() and Padded.is_wise(lengths):
             return Padded.gathered(self.data, at, lengths)
         return self.cut(at, lengths)
 
     def _cut(self, at: Places, width: int) -> NDArray[Any]:
-        found: NDArray[Any] = windows_of(self.data, width)[at]
-        return found
+        cells: NDArray[Any] = windows_of(self.data, width)[at]
+        return cells
 
     def _list(self, at: Places, lengths: Places) -> list[bytes]:
         if not len(at):
@@ -437,83 +445,91 @@ Piece = Callable[[], Iterator[RawRun]]
 
 
 class SnapshotUse(IntEnum):
-    """What a snapshot is for. Where they are few each use has some of its own; who has one of a
-    span may take one of the system beside it, and who has one of the system takes no other."""
+    """The purpose of a snapshot. Engines with few snapshots reserve some for each purpose.
+
+    A holder of one for a span may also take one for system work. A holder of one for system work
+    takes no other."""
 
     SYSTEM = 0
-    """Of a loop or a short look."""
+    """For a loop or a short read."""
     CLIENT = 1
-    """It may be kept open by a client."""
+    """For a client, which may keep it open."""
     SPAN = 2
-    """A span of a table is read by it, for seconds."""
+    """For reading a span of a table, which takes seconds."""
     LOOK = 3
-    """Of the system, and what it sees is asked for at once: it may be taken with its first read."""
+    """For system work that reads at once; it may be taken at the first read."""
 
 
 class Snapshot(Protocol):
-    """One consistent view. Not thread-safe; raises Unavailable once it outlived its allowed age."""
+    """A consistent view. Not thread-safe. Raises Unavailable after its maximum age."""
 
     @property
     def sequence(self) -> int:
-        """A number to draw others from: greater than that of any snapshot of which a commit that
-        this one sees was validated. Two may have the same one."""
+        """The base of numbers that must grow.
+
+        Greater than that of every snapshot whose commits this one sees; two may be equal."""
 
     @property
     def order(self) -> int:
-        """Of snapshots of one process: greater if it was taken later and sees more, and equal only
-        if they see the same."""
+        """Among snapshots of one process: greater if it was taken later and sees more.
+
+        Equal only if they see the same."""
 
     @property
     def view(self) -> View:
-        """Which commits it sees."""
+        """The commits that it sees."""
 
     def saw(self, stamp: int) -> bool:
-        """Whether it sees the commit of this stamp."""
+        """Whether it sees the commit with this stamp."""
 
     @property
     def skip(self) -> int:
-        """Bytes before the payload in each raw value: the engine's, which only kv interprets."""
+        """Length of the engine's part of each raw value; the payload follows. Only kv reads it."""
 
     def ahead(self, keys: Sequence[bytes]) -> None:
-        """These are asked for soon: an engine that is far asks for them with whatever comes next,
-        in one round trip."""
+        """Announce keys that will be read soon.
+
+        An engine on another host fetches them together with the next request."""
 
     def get(self, key: bytes) -> bytes | None:
-        """Raw committed value or None."""
+        """The raw committed value, or None."""
 
     def get_many(self, keys: list[bytes]) -> dict[bytes, bytes]:
-        """Raw committed values of those of the keys that are there."""
+        """The raw committed values of the keys that exist."""
 
     def scan(self, span: Span, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        """Raw (key, value) pairs in key order. Safe to abandon half way."""
+        """Raw (key, value) pairs in key order. The iterator may be abandoned."""
 
     def first(self, span: Span, count: int) -> list[bytes]:
-        """The raw values of the first `count` keys of the span: the fast way to read little."""
+        """The raw values of the first `count` keys of the span: the fast way to read a few."""
 
     def chunks(self, span: Span, rows: int = 10_000) -> Iterator[tuple[list[bytes], list[bytes]]]:
-        """The same as lists of at most `rows` keys and values: the fast way to read much. Readers
-        step over `skip` bytes of each value by stride."""
+        """As `scan`, in lists of at most `rows` keys and values: the fast way to read many.
+
+        Readers step over `skip` bytes of each value by stride."""
 
     def pieces(self, span: Span) -> Iterator["Piece"]:
-        """The same as pieces in key order, of some thousand keys, each to be read by a call: in any
-        thread, before or after others, and raising what a read raises. It gives one run, or several
-        where values are long."""
+        """The span as pieces in key order, of some thousand keys each.
+
+        Each piece is read by a call, in any thread and order, which raises errors of reading. It
+        returns one run, or several if values are long."""
 
     def count(self, span: Span, most: int = -1) -> int:
-        """How many keys the span holds, exactly; where they are more than `most` (-1: any number),
-        some number beyond it."""
+        """The number of keys in the span.
+
+        If there are more than `most` (-1: no limit), returns some number above it."""
 
     def stamps(self, raws: "Sequence[bytes] | RawRun") -> NDArray[np.uint64]:
-        """The stamps of the commits that raw values are of."""
+        """The stamps of the commits that wrote these raw values."""
 
     def require_open(self) -> None:
-        """Raises Unavailable once it has ended."""
+        """Raises Unavailable if it has ended."""
 
     def in_use(self, running: bool) -> None:
-        """A statement runs on it, or no longer: what a statement runs on is not idle."""
+        """Record whether a statement uses it; a snapshot in use is not idle."""
 
     def close(self) -> None:
-        """Give the snapshot back. Twice is harmless."""
+        """Release the snapshot. A second call is harmless."""
 
 
 def _run_of(keys: Sequence[bytes], raws: Sequence[bytes]) -> Iterator[RawRun]:
@@ -521,7 +537,7 @@ def _run_of(keys: Sequence[bytes], raws: Sequence[bytes]) -> Iterator[RawRun]:
 
 
 class Chunked(Protocol):
-    """What can be read in chunks, and pair by pair."""
+    """A source that can be read in chunks and in pairs."""
 
     def scan(self, span: Span, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         """Raw (key, value) pairs in key order."""
@@ -531,7 +547,7 @@ class Chunked(Protocol):
 
 
 class InChunks:
-    """Pieces, counts and first values for a snapshot that has nothing better than its chunks."""
+    """Implements pieces, counts and first values for snapshots by their chunks."""
 
     __slots__ = ()
 
@@ -552,17 +568,18 @@ class InChunks:
 
 
 class StampedValues(InChunks):
-    """How the engines here lay a raw value out: the stamp of its commit (u64, little-endian), then
-    the payload. Part of their snapshots."""
+    """The layout of raw values in the engines here; a part of their snapshots.
+
+    The stamp of the commit (u64, little-endian), then the payload."""
 
     __slots__ = ()
     skip = STAMP_BYTES
 
     def ahead(self, keys: Sequence[bytes]) -> None:
-        """Nothing, where a look is cheap."""
+        """Does nothing: reads are cheap."""
 
     def require_open(self) -> None:
-        """Nothing, where views end with their users."""
+        """Does nothing: views end with their users."""
 
     def stamps(self, raws: Sequence[bytes] | RawRun) -> NDArray[np.uint64]:
         if isinstance(raws, RawRun):
@@ -571,7 +588,7 @@ class StampedValues(InChunks):
 
 
 class InOrder:
-    """Part of snapshots of engines whose stamps are in the order of their commits."""
+    """A part of snapshots of engines whose stamps are in the order of their commits."""
 
     __slots__ = ()
     sequence: int
@@ -585,6 +602,6 @@ class InOrder:
 
 
 class Committer(Protocol):
-    """What a transaction needs of a store."""
+    """The part of a store that a transaction needs."""
 
     def commit(self, packet: Packet) -> int: ...

@@ -1,44 +1,43 @@
-"""The store protocol: all that Exuvia asks of a key-value engine.
+"""The store protocol: everything that Exuvia requires of a key-value engine.
 
-A transaction reads one snapshot, buffers its writes, reads through them, and is validated when it
-commits:
+A transaction reads one snapshot, buffers its writes, reads through them, and is validated at
+commit:
 
     begin --> snapshot with a view        reads: values of commits that it sees, own writes
-    commit -> for each requirement:       it holds now, else Conflict / SchemaChanged / Deposed
+    commit -> for each requirement:       must hold now, else Conflict / SchemaChanged / Deposed
               for each write:             see kv/packet.py (laws 5 and 6)
               then all writes appear at once, each with the stamp of this commit, or none
 
-What is prevented: lost update (a written key that changed), dirty and non-repeatable reads
-(snapshot). Write skew is prevented only where the reader calls `require`. Phantoms are not
-prevented: a range that was scanned may grow before the commit; `require` a key that every writer
-of the range touches if that matters.
+Lost updates (a written key that changed), dirty reads and non-repeatable reads are prevented. Write
+skew is prevented only for keys that the reader passes to `require`. Phantoms are not prevented: a
+scanned range may grow before the commit. If that matters, `require` a key that every writer of the
+range touches.
 
-Whoever stands above kv reads by `read` and writes by `transact`; `begin` is for a transaction that
-lives on when the call ends.
+Layers above kv use `read` and `transact`; `begin` is for transactions that outlive the call.
 
-Committed values are `[u64 little-endian stamp][payload]`. `get` and `scan` give payloads; `chunks`
-gives the raw values, for vectorised readers.
+Committed values are `[u64 little-endian stamp][payload]`. `get` and `scan` return payloads;
+`chunks` returns the raw values, for vectorised readers.
 
-What says which commit came before which; no engine need have one number for all of it:
+Five numbers describe the order of commits; an engine need not have one number for all of them:
 
     stamp      unique to a commit (a chain may have one for all its packets); compared for equality,
                and with a view
-    view       which commits a snapshot sees, by their stamps
-    order      which of two snapshots of a process was taken later
-    sequence   of a snapshot: to draw numbers from that grow (kv/packet.py)
-    position   where a reader of `changes` goes on, as text: a view
+    view       the set of commits that a snapshot sees, by their stamps
+    order      of two snapshots of a process, the later one has the greater order
+    sequence   of a snapshot: the base of numbers that must grow (kv/packet.py)
+    position   where a reader of `changes` continues, as text: a view
 
-A ForwardingStore hands everything on to another; its decorators say only what they change.
+A ForwardingStore passes all calls to another store; its subclasses describe only their changes.
 
-    LocalStore       kv/local.py            a session's own keys laid over the shared store
-    UnhurriedStore   pipeline/throttle.py   writes made by a thread of ordinary priority
-    NodeStore        sim/process.py          a process that may be killed before or after any commit
+    LocalStore       kv/local.py            adds a session's own keys
+    UnhurriedStore   pipeline/throttle.py   writes in a thread of ordinary priority
+    NodeStore        sim/process.py         a process that may be killed before or after any commit
 
-Transactions begin on the decorator, so that their commits pass it.
+Transactions begin on the subclass, so that their commits go through it.
 
-`open_store` is the one way to a store, by URL:
+`open_store` opens a store by its URL:
 
-    memory:                    in this process, gone with it
+    memory:                    in this process, lost at its end
     lmdb:///path?stall_s=5     embedded, one host, many processes; settings: kv/lmdb/environment.py
     postgresql://user@host/db  a server's, any number of hosts; settings: kv/postgres/settings.py
 """
@@ -75,55 +74,59 @@ from exuvia.kv.transaction import (
 
 
 class Presence(Protocol):
-    """Proof that this process lives, seen by others on the same store; see `Store.hold`."""
+    """Proof that this process lives, visible to others on the same store; see `Store.hold`."""
 
     def release(self) -> None:
-        """End it on purpose."""
+        """End it."""
 
 
 class Store(Protocol):
-    """An engine. Thread-safe."""
+    """A storage engine. Thread-safe."""
 
     @property
     def near(self) -> bool:
-        """Whether a read waits for nobody: for no network, and no other process."""
+        """Whether reads need no network and no other process."""
 
     def read(self) -> ManagedTransaction:
-        """A look at a fresh snapshot: `with store.read() as txn`. It cannot be committed."""
+        """A transaction that cannot be committed, on a fresh snapshot: `with store.read() as t`."""
 
     def transact(self, work: Work[Answer], attempts: int = ATTEMPTS) -> Answer:
-        """What `work(txn)` returns, committed. It is called anew on a fresh snapshot after each
-        Conflict, by the rule of kv/transaction.py, so it reads whatever it needs by itself and
-        changes nothing but `txn`; what follows from the commit is done by the caller, behind it.
+        """Call `work(txn)`, commit, and return its result.
 
-        `attempts`: another budget; say why where it is given. Raises the last Conflict, and at
-        once what else the work or the commit raises: nothing was applied, unless it is
+        After a Conflict it is called again on a fresh snapshot (rules: kv/transaction.py). It must
+        therefore read everything it needs and change nothing but `txn`; the caller acts on the
+        commit after this returns.
+
+        `attempts`: another limit, with a reason at the call. Raises the last Conflict. All other
+        errors of the work or the commit are raised at once. Nothing was applied then, except after
         OutcomeUnknown."""
 
     def back_off(self, attempt: int) -> None:
-        """Wait after attempt 0, 1, 2 ... of something that lost to others. At most 50 ms."""
+        """Wait after failed attempt 0, 1, 2 ... for at most 50 ms."""
 
     def begin(self) -> Transaction:
-        """A transaction on a fresh snapshot that the caller ends, by `commit` or `rollback`."""
+        """A transaction on a fresh snapshot that the caller ends by `commit` or `rollback`."""
 
     def snapshot(self, use: SnapshotUse = SnapshotUse.SYSTEM) -> Snapshot:
-        """A fresh view of all that is committed.
+        """A fresh view of all commits.
 
-        A client's may be taken with its first read, or when it is asked what it sees. Engines whose
-        views are few keep the clients of a process to a share of them and raise 1637 beyond it, so
-        that the system's own find a place."""
+        A client's snapshot may be taken lazily, at its first read or use of its view. Engines with
+        few snapshots limit the clients of each process to a share and raise 1637 beyond it, so that
+        system work can still take one."""
 
     def limit_snapshots(self, idle_s: float, query_s: float) -> None:
-        """How long snapshots may live from now on: unused, and at all."""
+        """Set how long snapshots may live: unused, and in total. Unit: s."""
 
     def commit(self, packet: Packet) -> int:
-        """Validate and apply; its sequence, once it survives power loss (or what is promised)."""
+        """Validate and apply the packet. Returns its sequence once the commit is durable.
+
+        How durable depends on the engine's settings."""
 
     def commit_chain(self, packets: Sequence[Packet]) -> list[int]:
-        """Commit packets of kv/chain.py in order, nothing between them, one wait for the disk.
+        """Commit packets of kv/chain.py in order, without other commits between them, in one wait.
 
-        Their sequences. Raises what the first that is refused deserves: those before it stand,
-        it and those behind it do not."""
+        Returns their sequences. Raises the error of the first packet that is refused: earlier
+        packets are committed, later ones are not."""
 
     def bulk(
         self,
@@ -134,57 +137,60 @@ class Store(Protocol):
         report: bool = False,
         overwrite: bool = False,
     ) -> BulkResult:
-        """Put sorted keys where nothing stands, neither entry nor tombstone: one transaction.
+        """Put sorted keys that have neither an entry nor a tombstone, in one transaction.
 
-        `payloads` may be one payload for all. `puts` are written too (a checkpoint, a row count),
-        unvalidated. `report` asks for the keys found taken. `overwrite` replaces instead (bulk
-        load of an unpublished table)."""
+        `payloads`: may be one payload for all. `puts`: also written, without validation (a
+        checkpoint, a row count). `report`: return the keys that exist already. `overwrite`: replace
+        existing keys (bulk load of an unpublished table)."""
 
     def bulk_chain(self, batches: Iterable[Bulk], most_s: float) -> list[BulkResult]:
-        """Bulks one after another that wait for the disk once, each a transaction of its own with
-        nothing between them. Does as many of the first of them, one at least, as fit into about
-        `most_s`; fewer where others wait for the store's writer, or where one is refused. Raises
-        what the first deserves; the results are of those that stand."""
+        """Run bulks one after another, each a transaction, with one wait for the disk.
+
+        No other commit comes between them. Runs at least one, and as many as fit into about
+        `most_s`. Stops early if others wait for the store's writer, or if one is refused. Returns
+        the results of the committed ones. Raises the error of the first."""
 
     def wait(self, channel: str, after: int, timeout_s: float) -> int:
-        """Wait until the channel's counter is > after or time is up; returns the counter.
+        """Wait until the channel's counter is > `after`, or for the timeout. Returns the counter.
 
-        Crosses processes."""
+        Works across processes."""
 
     def counter(self, channel: str) -> int:
         """The channel's counter now."""
 
     def split(self, span: Span, parts: int) -> list[Span]:
-        """At most `parts` adjoining spans of about equal size that cover `span`."""
+        """At most `parts` adjacent spans of about equal size that cover `span`."""
 
     def count(self, span: Span) -> int:
-        """About how many keys the span holds (exact on small spans)."""
+        """About the number of keys in the span; exact for small spans."""
 
     def free_bytes(self) -> int | None:
-        """Free on the disk that the store's files are on; None where this process does not see it:
-        of a server, which has a disk of its own, and of memory."""
+        """Free bytes on the disk of the store's files.
+
+        None for servers, which have their own disks, and for memory."""
 
     def changes(self, span: Span, after: str = "") -> Changes:
-        """What stands in the span and was written by commits that the position does not see, each
-        commit once; a key that was removed is not told. `after` "": everything that stands."""
+        """Pairs of the span that were written by commits that `after` does not see.
+
+        Each commit appears once; removed keys do not appear. `after` "": all pairs."""
 
     def view_at(self, position: str) -> View | None:
-        """The view that the position is the text of; None: before all commits."""
+        """The view with this position; None for the position before all commits."""
 
     def hold(self, name: str) -> Presence:
         """Take the named presence; Unavailable if a living process has it."""
 
     def held(self, name: str) -> bool:
-        """Whether a living process holds the name. False at once when its process has ended."""
+        """Whether a living process holds the name. False as soon as its process has ended."""
 
     def measures(self) -> dict[str, float]:
-        """What the engine tells of itself, for graphs: numbers by name. Raises Unavailable."""
+        """The engine's metrics by name. Raises Unavailable."""
 
     def lock_table(self) -> LockTable:
-        """Who holds and who waits for which key, of all processes on this store's host."""
+        """The holders and waiters of locks of all processes on this host."""
 
     def lock_server(self) -> LockServer | None:
-        """The same for all hosts, where the store has a server that keeps locks."""
+        """The store's lock server for all hosts, or None."""
 
     def close(self) -> None: ...
 
@@ -193,7 +199,7 @@ class Store(Protocol):
 
 
 class ForwardingStore(TransactionalStore):
-    """See the module, and `Store` for what each method promises."""
+    """Passes all calls to `shared`; see `Store` for the methods."""
 
     def __init__(self, shared: Store) -> None:
         self.shared = shared
@@ -281,16 +287,16 @@ def open_store(
     url: str,
     clock: Clock | None = None,
     stall_s: float | None = None,
-    left: bool = False,
+    allow_moved: bool = False,
     embedded: bool = False,
 ) -> Store:
-    """The store at the URL. Raises Unavailable where it cannot be opened; the text says why; and
-    StoreMoved, which would not be noticed by who only reads, unless one that was `left` will do.
+    """Open the store at the URL. Raises Unavailable with the reason, or StoreMoved.
 
-    `stall_s`: how long another process may keep all writers waiting, if the URL does not say.
-    `embedded`: this process is somebody's program, which nobody ends for an old snapshot."""
+    StoreMoved is raised here, because readers would not notice a move; `allow_moved` suppresses it.
+    `stall_s`: how long another process may delay all writers, unless the URL sets it. `embedded`:
+    this process is a user's program, which must not be ended because of an old snapshot."""
     store = _opened(url, clock, stall_s, embedded)
-    if left:
+    if allow_moved:
         return store
     try:
         with store.read() as txn:
@@ -299,7 +305,7 @@ def open_store(
         store.close()
         raise
     except ExuviaError:
-        pass  # a damaged page, no room for a look: whoever reads is told
+        pass  # a damaged page, or no room for a snapshot: later reads raise the error
     return store
 
 
@@ -334,10 +340,10 @@ def _opened(url: str, clock: Clock | None, stall_s: float | None, embedded: bool
 
 
 def _quoted(url: str) -> str:
-    """Of an unknown scheme, a mistyped postgresql:// among them."""
-    from exuvia.kv.postgres.settings import shown
+    """The URL for an error text, without secrets: a mistyped postgresql:// may have a password."""
+    from exuvia.kv.postgres.settings import without_secrets
 
-    return repr(shown(url))
+    return repr(without_secrets(url))
 
 
 def lmdb_place(url: str) -> "tuple[str, LmdbSettings]":
@@ -351,7 +357,7 @@ def lmdb_place(url: str) -> "tuple[str, LmdbSettings]":
 
 
 def require_shared(url: str) -> None:
-    """Raises Unavailable for a store that other processes cannot open, and for no store at all."""
+    """Raises Unavailable for a store that other processes cannot open, and for invalid URLs."""
     parts = urlsplit(url)
     if parts.scheme == "memory":
         raise Unavailable(f"a store in memory has no other processes: {_SHARED}")
@@ -361,7 +367,7 @@ def require_shared(url: str) -> None:
 
 
 def pinned(url: str) -> str:
-    """The URL of the very store that is there now: it opens no other one, and makes none."""
+    """The URL with the id of the present store: it opens no other store and creates none."""
     parts = urlsplit(url)
     if parts.scheme != "lmdb" or "id=" in parts.query:
         return url

@@ -1,53 +1,52 @@
-"""A transaction: one snapshot, buffered writes read through, one packet at the end. The same on
-every engine.
+"""A transaction: one snapshot, buffered writes and one packet at the end, on every engine.
 
 Writes are kept in order per key, because a judged entry (kv/packet.py) may be released and claimed
-again in one transaction; a read folds them over the snapshot, exactly as the commit will fold them
-over what it finds.
+again in one transaction. A read applies them to the snapshot exactly as the commit will apply them
+to the current state. A scan shows the transaction at the time of the call; later writes do not
+change it.
 
-A scan sees the transaction as it was when the scan was asked for: what is written meanwhile
-changes nothing of it.
-
-`lock` says of a key that nobody else may hold it between now and the commit, present or absent,
-written by this transaction or not. The lock itself is somebody else's matter (cluster/row_locks.py)
-and may be lost; the commit finds out, because who held a key leaves a trace where it commits:
+`lock` requires that no other transaction locks the key from now to the commit, whether the key is
+present and whether this transaction writes it. The lock itself is kept in cluster/row_locks.py and
+may be lost. The commit still detects conflicts, because every holder of a key leaves a trace when
+it commits:
 
     held by               leaves                           is refused if since it held the key
     a write               the row's (entry's) new version  the key changed, or has a mark
-    lock, present row     the row as it stands, anew       the key changed, or has a mark
+    lock, present row     the same row, written again      the key changed, or has a mark
     lock, nothing there   a mark "x"                       the key changed, or has a mark
     shared lock           a mark "s"                       the key changed, or has a mark "x"
 
-A shared lock that becomes exclusive is refused for marks "x" since it was shared, and for marks "s"
-since it is exclusive: others shared the key with it before.
+For a shared lock that becomes exclusive, marks "x" count since it was shared. Marks "s" count since
+it is exclusive, because others shared the key before.
 
-One that `unread` has begun takes its snapshot with its first read. Until then it holds nothing of
-the store: an engine may have few snapshots, and clients begin more than they read.
+A transaction begun by `unread` takes its snapshot at its first read. Until then it needs nothing
+from the store: engines may have few snapshots, and clients begin more transactions than they read.
 
-`read_from` lends it another snapshot for one statement (a current read): what that statement
-writes expects the keys as they stand there, what it has written before is read through as ever.
+`read_from` replaces the snapshot for one statement (a current read). Writes of that statement
+expect the keys as in that snapshot; earlier own writes are still visible.
 
-Own writes made over a newer snapshot than the one that is read now (`is_mixed`) no longer fit its
-keys one by one: an own row may have an entry that nobody wrote here (its value is as another
-transaction left it), and the old snapshot an entry of what that row was. Keys of rows stay true;
-whoever reads index entries asks `base_of` and `own_later` (catalog/reader.py).
+Own writes made over a newer snapshot than the present one (`is_mixed`) may contradict it. An own
+row may have an index entry that another transaction wrote, and the old snapshot may have an entry
+of the row's former value. Keys of rows stay correct. Readers of index entries use `base_of` and
+`own_later` (catalog/reader.py).
 
-What is written below a prefix that is `private` is read through and undone as all else, and is in
-no packet: nobody else can meet it, so it is neither required nor locked, and it is gone when the
-transaction ends, however that is.
+Writes below a `private` prefix are visible to the transaction and can be undone, but they are in no
+packet. Other transactions cannot see them, so they are neither required nor locked. They end with
+the transaction.
 
-Three ways to have one of a store, which every engine inherits (`TransactionalStore`):
+Three ways to get a transaction, which every engine inherits (`TransactionalStore`):
 
-    with store.read() as txn:   a look at one snapshot; it ends with the block, whatever happens
-    store.transact(work)        work(txn), then its commit; all of it again on a new snapshot where
-                                others committed first (Conflict)
+    with store.read() as txn:   reads one snapshot; it always ends with the block
+    store.transact(work)        work(txn), then its commit; repeated on a new snapshot if others
+                                committed first (Conflict)
     txn = store.begin()         ended by its holder, over many calls: a client's transaction
 
-One rule says how often and how fast: ATTEMPTS times, each after a wait at random, below
-FIRST_BACK_OFF_S at first, twice as long each time, at most LONGEST_BACK_OFF_S (`back_off`); no
-snapshot is held meanwhile. Then the last Conflict is raised. Every other error is raised at once:
-Deposed, Refused, Unavailable, and OutcomeUnknown, after which nobody may do the work again without
-a look whether it was done."""
+`transact` makes up to ATTEMPTS attempts. Before each repetition it waits for a random time below a
+limit, without a snapshot. The limit is FIRST_BACK_OFF_S at first and doubles up to
+LONGEST_BACK_OFF_S (`back_off`). Then the last Conflict is raised. All other errors are raised at
+once: Deposed, Refused, Unavailable, and OutcomeUnknown. After OutcomeUnknown the caller has to
+check whether the work was done before it repeats it.
+"""
 
 import threading
 from abc import ABC, abstractmethod
@@ -103,20 +102,21 @@ Pair = tuple[bytes, bytes]
 def merged(
     committed: Iterable[Pair], own: Sequence[tuple[bytes, bytes | None]], reverse: bool
 ) -> Iterator[Pair]:
-    """Both in key order, or both reversed; where both have a key, the own write counts, and None
-    there means that nothing stands."""
+    """Merges committed pairs and own writes, both in key order or both reversed.
+
+    An own write replaces the committed pair of its key; None removes it."""
     position = 0
     for key, payload in committed:
-        hidden = False
+        is_overwritten = False
         while position < len(own):
             own_key, own_payload = own[position]
             if own_key < key if reverse else own_key > key:
                 break
             position += 1
-            hidden = own_key == key
+            is_overwritten = own_key == key
             if own_payload is not None:
                 yield own_key, own_payload
-        if not hidden:
+        if not is_overwritten:
             yield key, payload
     for own_key, own_payload in own[position:]:
         if own_payload is not None:
@@ -127,9 +127,9 @@ def merged(
 
 
 class Lock(NamedTuple):
-    """A lock of a key: since which snapshot, and the row it found there to be written anew.
+    """A lock of a key: the snapshot since which it is held, and the row there, to write again.
 
-    `alone_since`: since which snapshot it is exclusive, where it was shared before."""
+    `alone_since`: the snapshot since which it is exclusive, if it was shared before."""
 
     exclusive: bool
     since: View
@@ -138,12 +138,11 @@ class Lock(NamedTuple):
 
 
 Expected = tuple[int, int]
-"""A point in what a transaction requires, and in its locks that became stronger."""
+"""A position in the requirements of a transaction, and in its locks that became exclusive."""
 
 
 class Private:
-    """Of a prefix that is this transaction's alone: a table's name, how many bytes of keys and
-    payloads were written there, and how many may be."""
+    """A private prefix: its table's name, the bytes written there, and their limit `room`."""
 
     __slots__ = ("bytes", "name", "room")
 
@@ -154,38 +153,38 @@ class Private:
 
 
 class Unread:
-    """The snapshot that a transaction has not taken yet; the first read takes it."""
+    """Represents the snapshot of a transaction that has not read; the first read takes it."""
 
-    __slots__ = ("_running", "_take", "_taken", "owner")
+    __slots__ = ("_running", "_snapshot", "_take", "owner")
 
     def __init__(self, take: Callable[[], Snapshot]) -> None:
         self._take: Callable[[], Snapshot] | None = take
         self.owner: Transaction | None = None
-        self._taken: Snapshot | None = None
+        self._snapshot: Snapshot | None = None
         self._running = False
 
     def take(self) -> Snapshot:
-        """Take it, for the transaction too. Raises Unavailable, 1637 as the store does."""
-        if self._taken is None:
+        """Take the snapshot, also for the transaction. Raises Unavailable, 1637 as the store."""
+        if self._snapshot is None:
             if self._take is None:
                 raise Unavailable("the snapshot is closed")
-            taken = self._taken = self._take()
+            snapshot = self._snapshot = self._take()
             if self._running:
-                taken.in_use(True)
+                snapshot.in_use(True)
             if self.owner is not None:
-                self.owner.taken(self, taken)
-            return taken
-        return self._taken
+                self.owner.adopt(self, snapshot)
+            return snapshot
+        return self._snapshot
 
     @property
     def sequence(self) -> int:
-        """0 while it is not taken."""
-        return 0 if self._taken is None else self._taken.sequence
+        """The snapshot's; 0 before it is taken."""
+        return 0 if self._snapshot is None else self._snapshot.sequence
 
     @property
     def order(self) -> int:
-        """0 while it is not taken."""
-        return 0 if self._taken is None else self._taken.order
+        """The snapshot's; 0 before it is taken."""
+        return 0 if self._snapshot is None else self._snapshot.order
 
     @property
     def skip(self) -> int:
@@ -196,8 +195,8 @@ class Unread:
         return self.take().view
 
     def saw(self, stamp: int) -> bool:
-        """Not taken, it sees nothing that was written."""
-        return stamp == 0 or (self._taken is not None and self._taken.saw(stamp))
+        """False for every write before the snapshot is taken."""
+        return stamp == 0 or (self._snapshot is not None and self._snapshot.saw(stamp))
 
     def stamps(self, raws: Sequence[bytes] | RawRun) -> NDArray[np.uint64]:
         return self.take().stamps(raws)
@@ -230,16 +229,16 @@ class Unread:
         self.take().require_open()
 
     def in_use(self, running: bool) -> None:
-        """As the snapshot, as soon as there is one."""
+        """Sets it on the snapshot, or remembers it for the snapshot."""
         self._running = running
-        if self._taken is not None:
-            self._taken.in_use(running)
+        if self._snapshot is not None:
+            self._snapshot.in_use(running)
 
     def close(self) -> None:
-        """Give it back, or never take it."""
+        """Close the snapshot; without one, none can be taken later."""
         self._take = self.owner = None
-        if self._taken is not None:
-            self._taken.close()
+        if self._snapshot is not None:
+            self._snapshot.close()
 
 
 Own = list[tuple[bytes, bytes | None]]
@@ -247,7 +246,7 @@ FEW = 64
 UNBOUNDED = 1 << 62
 BEGINNING: "Expected" = (0, 0)
 ATTEMPTS = 64
-"""How often a transaction is tried that loses to others. A second and a half at most."""
+"""Attempts of a transaction that meets conflicts; they take at most 1.5 seconds."""
 ONCE = 1
 """For a loop's step: its next step is the next attempt."""
 FIRST_BACK_OFF_S = 0.0002
@@ -262,16 +261,16 @@ _payload: Callable[[bytes], bytes] = itemgetter(slice(STAMP_BYTES, None))
 _new_write: Callable[[Iterable[object]], Write] = partial(tuple.__new__, Write)
 _new_unchanged: Callable[[Iterable[object]], Unchanged] = partial(tuple.__new__, Unchanged)
 HOLDING = frozenset({*VALIDATED, WriteKind.CLAIM})
-"""Writes that hold their key against the locks of others."""
+"""Writes that conflict with locks of other transactions on their key."""
 
 
 def _unbounded(size: int, writes: int) -> int:
-    """More of a transaction may be written, whatever there is."""
+    """The `grown` of a transaction without a limit."""
     return UNBOUNDED
 
 
 class Transaction:
-    """Not thread-safe. `sequence` is the snapshot's. Ends with `commit` or `rollback`."""
+    """A transaction. Not thread-safe. `sequence` is the snapshot's. Ends by commit or rollback."""
 
     def __init__(self, store: Committer, snapshot: Snapshot) -> None:
         self.store = store
@@ -282,9 +281,9 @@ class Transaction:
         self._sorted: list[bytes] = []
         self._unsorted: list[bytes] = []
         self._requirements: dict[tuple[type, bytes], Requirement] = {}
-        self._shared: set[bytes] = set()  # required, and taken by nobody
-        self._sharing: set[bytes] = set()  # locked, and others may too
-        self._raised: list[tuple[bytes, set[bytes]]] = []  # stronger than it was: where it stood
+        self._shared: set[bytes] = set()  # required, but not locked
+        self._sharing: set[bytes] = set()  # locked, shared
+        self._raised: list[tuple[bytes, set[bytes]]] = []  # became stronger; the set it was in
         self._fenced: tuple[tuple[bytes, int], ...] = ()
         self._channels: list[str] = []
         self.size = 0
@@ -292,32 +291,34 @@ class Transaction:
         self._most_entry = self._known_room = UNBOUNDED
         self._grown: Callable[[int, int], int] = _unbounded
         self._first = snapshot
-        self._newest = -1  # of later ones, that something was written or required over
+        self._newest = -1  # order of the newest snapshot over which it wrote or required
         self._later: dict[bytes, None] = {}
         self.undone = 0
-        self.views: dict[object, object] = {}  # of catalog/reader.py: it keeps them up itself
+        self.views: dict[object, object] = {}  # maintained by catalog/reader.py
         self.seen_at: dict[object, int] = {}
-        """Of whoever looks something up once for each commit that is read: at which `order`."""
+        """The `order` of the snapshot at a caller's last look, by the caller's key.
+
+        For look-ups that are needed once for each commit that becomes visible."""
         self._read: tuple[Snapshot, bytes, bytes | None] = snapshot, b"", None
         self._locked: dict[bytes, Lock] = {}
-        self._logged: dict[bytes, tuple[bytes, bytes | None]] = {}  # prefix, what stood there
+        self._logged: dict[bytes, tuple[bytes, bytes | None]] = {}  # prefix, former payload
         self._private: dict[bytes, Private] = {}  # by the first KIND_AT bytes of a key
         self._spans: list[tuple[int, Snapshot]] = [(0, snapshot)]  # position in _writes
         self.free: Sequence[bytes] = ()
-        """Keys that nobody else may have locked when it commits; see Packet."""
+        """Keys that other sessions must not have locked at commit; see Packet."""
         self.locks = True
-        """Whether `lock` leaves a trace: a statement alone reads one snapshot and needs none."""
+        """Whether `lock` leaves a trace. A statement alone reads one snapshot and needs none."""
 
     @classmethod
     def unread(cls, store: Committer, take: Callable[[], Snapshot]) -> "Transaction":
-        """One that has only begun: `take` is called when it first reads, or by `open`."""
+        """A transaction that calls `take` for its snapshot at its first read, or at `open`."""
         later = Unread(take)
-        later.owner = begun = cls(store, later)
-        return begun
+        later.owner = txn = cls(store, later)
+        return txn
 
     @property
     def sequence(self) -> int:
-        """Its own snapshot's; 0 while there is none."""
+        """The sequence of its own snapshot; 0 without one."""
         return self._first.sequence
 
     @property
@@ -326,13 +327,13 @@ class Transaction:
         return isinstance(self.snapshot, Unread)
 
     def open(self) -> None:
-        """Take the snapshot now, if it has none yet. Raises Unavailable, 1637."""
+        """Take the snapshot now if that was not done. Raises Unavailable, 1637."""
         if isinstance(self.snapshot, Unread):
             self.snapshot.take()
         self.snapshot.require_open()
 
-    def taken(self, former: Unread, snapshot: Snapshot) -> None:
-        """The snapshot was taken."""
+    def adopt(self, former: Unread, snapshot: Snapshot) -> None:
+        """Use the snapshot that `former` has taken."""
         if self.snapshot is former:
             self.snapshot = snapshot
         self._first = snapshot
@@ -345,19 +346,19 @@ class Transaction:
         if key in self._overlay:
             return self._overlay[key]
         raw = self.snapshot.get(key)
-        self._read = self.snapshot, key, raw  # the next look is mostly of a write to the same key
+        self._read = self.snapshot, key, raw  # usually a write to the same key follows
         return None if raw is None else raw[STAMP_BYTES:]
 
     def get_many(self, keys: list[bytes]) -> list[bytes | None]:
-        """`get` for each key, in the order given; one call to the engine."""
+        """The payloads of all keys, in this order, in one call to the engine."""
         overlay = self._overlay
         if not overlay:
-            found = self.snapshot.get_many(keys)
+            raws = self.snapshot.get_many(keys)
         else:
-            found = self.snapshot.get_many([key for key in keys if key not in overlay])
+            raws = self.snapshot.get_many([key for key in keys if key not in overlay])
         return [
             overlay[key] if key in overlay else (raw and raw[STAMP_BYTES:])
-            for key, raw in ((key, found.get(key)) for key in keys)
+            for key, raw in ((key, raws.get(key)) for key in keys)
         ]
 
     def scan(
@@ -373,15 +374,16 @@ class Transaction:
     def decoded(
         self, span: Span, cut: int, decode: Callable[[bytes], Answer], reverse: bool = False
     ) -> Iterator[tuple[bytes, Answer]]:
-        """As `scan`: each key from `cut` on, with what is decoded of its payload."""
+        """As `scan`, but with keys cut at `cut` and with decoded payloads."""
         if self._overlay and any(True for _ in self.own_writes(span)):
-            return ((key[cut:], decode(each)) for key, each in self.scan(span, reverse=reverse))
-        found = self.snapshot.scan(span, reverse)
-        return ((key[cut:], decode(raw[STAMP_BYTES:])) for key, raw in found)
+            return ((key[cut:], decode(own)) for key, own in self.scan(span, reverse=reverse))
+        pairs = self.snapshot.scan(span, reverse)
+        return ((key[cut:], decode(raw[STAMP_BYTES:])) for key, raw in pairs)
 
     def few(self, span: Span, most: int) -> Iterable[bytes] | None:
-        """The payloads of the span in key order. None where there are more than `most`, or own
-        writes: for `scan` to say."""
+        """The payloads of the span in key order, in one call to the engine.
+
+        None if there are more than `most`, or own writes: the caller then uses `scan`."""
         if self._overlay and any(True for _ in self.own_writes(span)):
             return None
         raws = self.snapshot.first(span, most + 1)
@@ -399,7 +401,7 @@ class Transaction:
             yield key, self._overlay[key]
 
     def _sort(self) -> None:
-        """Bring the keys written since the last time in."""
+        """Sort the keys written since the last call into `_sorted`."""
         if len(self._unsorted) <= FEW:
             for key in self._unsorted:
                 insort(self._sorted, key)
@@ -412,7 +414,7 @@ class Transaction:
 
     @property
     def is_mixed(self) -> bool:
-        """Whether something was written over a newer snapshot than the one that is read now."""
+        """Whether it wrote over a newer snapshot than the present one."""
         return bool(self._overlay) and self.snapshot.order < self._newest
 
     def is_own(self, key: bytes) -> bool:
@@ -420,25 +422,25 @@ class Transaction:
         return key in self._overlay
 
     def base_of(self, key: bytes) -> int:
-        """The stamp of what an own row was written over; 0: there was none."""
-        found = self._requirements.get((Unchanged, key))
-        return found.stamp if isinstance(found, Unchanged) else 0
+        """The stamp of the version that an own row replaces; 0 for a new row."""
+        expected = self._requirements.get((Unchanged, key))
+        return expected.stamp if isinstance(expected, Unchanged) else 0
 
     def own_later(self, prefix: bytes) -> Iterator[tuple[bytes, bytes | None]]:
-        """(key, payload or None if removed) of own rows below the prefix that were written over
-        what the first snapshot does not have."""
+        """(key, payload or None if removed) of own rows below the prefix whose replaced version is
+        newer than the first snapshot."""
         overlay = self._overlay
         for key in self._later:
             if key.startswith(prefix) and key in overlay:
                 yield key, overlay[key]
 
     def is_later(self, key: bytes) -> bool:
-        """Whether `own_later` has it, if it is an own row."""
+        """Whether `own_later` returns the key, if it is an own row."""
         return key in self._later
 
     def written_since(self, mark: int) -> list[bytes]:
-        """Keys written since then, in order, maybe more than once."""
-        return [each.key for each in self._writes[mark:]]
+        """Keys written since the mark, in order; a key may be repeated."""
+        return [write.key for write in self._writes[mark:]]
 
     # -- writing ---------------------------------------------------------------------------------
 
@@ -447,9 +449,9 @@ class Transaction:
         self.write(WriteKind.PUT, key, payload)
 
     def insert(self, key: bytes, payload: bytes) -> None:
-        """As put, for a key that is absent.
+        """As `put`, for a key that is absent.
 
-        Conflict where it is not; look with `get` first for a 1062."""
+        Conflict if it is present; callers that need a 1062 use `get` first."""
         if self.get(key) is not None:
             raise Conflict("insert over an existing key", key)
         self.write(WriteKind.PUT, key, payload)
@@ -459,23 +461,24 @@ class Transaction:
         self.write(WriteKind.DELETE, key, b"")
 
     def private(self, table_prefix: bytes, name: str, room: int) -> None:
-        """From now on what is below a table's prefix is this transaction's alone: see the module.
-        `room`: how many bytes may be written there; then 1114, with the name."""
-        known = self._private.get(table_prefix)
-        if known is None:
+        """Make the keys below a table's prefix private to this transaction; see the module's text.
+
+        `room`: bytes that may be written there; beyond that 1114 with the name."""
+        existing = self._private.get(table_prefix)
+        if existing is None:
             self._private[table_prefix] = Private(name, room)
         else:
-            known.room = room
+            existing.room = room
 
     def is_private(self, key: bytes) -> bool:
-        """Whether the key is this transaction's alone."""
+        """Whether the key is private to this transaction."""
         return bool(self._private) and key[:KIND_AT] in self._private
 
     def write(self, kind: int, key: bytes, payload: bytes) -> None:
-        """Any write of kv/packet.py's table.
+        """Any kind of write listed in kv/packet.py.
 
-        Raises Duplicate where a CLAIM meets another row's entry already here, Refused 1071 for a
-        key too long, 1114 (see `private`), and what `limit` says."""
+        Raises Duplicate if a CLAIM already meets the entry of another row here. Raises Refused 1071
+        for a key too long, 1114 (see `private`), and errors of the limits (see `limit`)."""
         if len(key) > LONGEST_KEY:
             require_short(key)
         size = len(key) + len(payload)
@@ -507,8 +510,9 @@ class Transaction:
             private.bytes += size
 
     def log(self, prefix: bytes, key: bytes) -> None:
-        """The row is written next: if the commit changes it, it leaves a record of what stood there
-        (kv/change_log.py). Raises Conflict where that is no longer what it has read."""
+        """Announce a write to a row: if the commit changes it, it records the former payload.
+
+        See kv/change_log.py. Raises Conflict if the row changed since it was read."""
         if key in self._logged:
             return
         snapshot, last, raw = self._read
@@ -528,10 +532,11 @@ class Transaction:
         places: list[bytes],
         log: bytes = b"",
     ) -> bool:
-        """PUT of each row and PLACE of each (live) entry, all at once, where nothing stands at the
-        rows' keys and this transaction has neither written nor required one of the keys. False,
-        and nothing is written, where that is not so or a limit might say something: then they are
-        to be written one by one. All keys are distinct. `log`: as the prefix of `log`."""
+        """PUT each row and PLACE each (live) entry, all at once, for absent rows.
+
+        Returns False, without any write, if a row exists, a key was written or required before, or
+        a limit might be exceeded. The caller then writes one by one. All keys are distinct. `log`:
+        the prefix of `log`."""
         if self._overlay and not self._overlay.keys().isdisjoint(chain(rows, places)):
             return False
         if self.is_private(rows[0]):
@@ -543,14 +548,16 @@ class Transaction:
         size = key_bytes + sum(map(len, payloads)) + len(places)
         longest = max(map(len, chain(rows, places)))
         most = max(max(map(len, rows)) + max(map(len, payloads)), longest + 1)
-        if longest > LONGEST_KEY or most > self._most_entry or self._stands_one_of(rows):
+        if longest > LONGEST_KEY or most > self._most_entry or self._has_one_of(rows):
             return False
         if self.size + size > self._known_room:
             try:
-                known = self._grown(self.size + size, len(self._writes) + len(rows) + len(places))
+                next_room = self._grown(
+                    self.size + size, len(self._writes) + len(rows) + len(places)
+                )
             except Refused:
                 return False
-            self._known_room = known
+            self._known_room = next_room
         unchanged = map(_new_unchanged, zip(rows, repeat(0), repeat("lost update")))
         self._requirements.update(zip(required, unchanged, strict=True))
         if self.snapshot.order > self._newest:
@@ -568,8 +575,9 @@ class Transaction:
         return True
 
     def remove_all(self, keys: list[bytes]) -> None:
-        """REMOVE of each, all at once; they are distinct, and as long as keys of the store are.
-        Raises what `limit` says."""
+        """REMOVE all keys at once. They are distinct and not longer than LONGEST_KEY.
+
+        Raises errors of the limits."""
         if self._private:
             for key in keys:
                 self.write(WriteKind.REMOVE, key, b"")
@@ -588,44 +596,46 @@ class Transaction:
         overlay.update(dict.fromkeys(keys))
         self.size += size
 
-    def _stands_one_of(self, keys: Sequence[bytes]) -> bool:
-        """Whether the snapshot has one of the keys. New ids lie behind all others: one look."""
+    def _has_one_of(self, keys: Sequence[bytes]) -> bool:
+        """Whether the snapshot has one of the keys. New ids follow all others: one scan."""
         low, high = min(keys), max(keys)
         if next(iter(self.snapshot.scan(Span(low, high + b"\0"))), None) is None:
             return False
         return bool(self.snapshot.get_many(list(keys)))
 
     def limit(self, entry_bytes: int, room: int, grown: Callable[[int, int], int]) -> None:
-        """From now on an entry larger than that is 8025, and `grown(bytes, writes)` is asked when
-        more than `room` bytes are written: it raises, or says when to ask again."""
+        """Set limits: a larger entry raises 8025; beyond `room` bytes `grown(bytes, writes)` is
+        called. It raises, or returns the next `room`."""
         self._most_entry, self._known_room, self._grown = entry_bytes, room, grown
 
     def require(self, key: bytes, shared: bool = False) -> None:
-        """The key must not have changed when this commits, present or absent:
+        """Refuse the commit if the key, present or absent, has changed: prevents write skew.
 
-        no write skew through it. `shared`: many may require it at a time, see `shared_since`."""
+        `shared`: other transactions may require it at the same time, see `shared_since`."""
         if shared and (Unchanged, key) not in self._requirements:
             self._shared.add(key)
         self._expect(key, "write skew")
 
     def lock(self, key: bytes, exclusive: bool = True) -> None:
-        """Nobody else may hold the key from this snapshot to the commit: a row, there or not, or
-        the entry of a unique index. One that is not `exclusive` lets others share it."""
+        """Refuse the commit if another transaction locks the key between this snapshot and then.
+
+        The key is that of a row, present or absent, or of a unique index entry. A lock that is not
+        `exclusive` can be shared."""
         if self.is_private(key):
             return
         self._raise(key, exclusive)
         self._expect(key, "write skew")
-        known = self._locked.get(key)
-        if not self.locks or (known is not None and known.exclusive >= exclusive):
+        previous = self._locked.get(key)
+        if not self.locks or (previous is not None and previous.exclusive >= exclusive):
             return
         raw = self.snapshot.get(key) if exclusive else None
         payload = None if raw is None else raw[STAMP_BYTES:]
         now = self.snapshot.view
-        since = now if known is None else known.since
-        self._locked[key] = Lock(exclusive, since, payload, None if known is None else now)
+        since = now if previous is None else previous.since
+        self._locked[key] = Lock(exclusive, since, payload, None if previous is None else now)
 
     def _raise(self, key: bytes, exclusive: bool) -> None:
-        """Note what the lock was before, where it becomes stronger."""
+        """Record the former strength of a lock that becomes stronger."""
         before = next((s for s in (self._shared, self._sharing) if key in s), None)
         if before is None:
             if not exclusive and (Unchanged, key) not in self._requirements:
@@ -651,41 +661,41 @@ class Transaction:
                     self._newest = self.snapshot.order
 
     def require_equal(self, key: bytes, payload: bytes) -> None:
-        """The key must hold exactly this when this commits, else Deposed: an epoch."""
+        """Raise Deposed at commit unless the key has this payload: an epoch."""
         self._requirements[Equal, key] = Equal(key, payload)
 
     def require_this(self, requirement: Equal) -> None:
-        """The same, of a requirement that is made once for many transactions."""
+        """As `require_equal`, with a requirement that many transactions share."""
         self._requirements[Equal, requirement.key] = requirement
 
     def require_at_most(self, key: bytes, limit: int) -> None:
-        """The key must hold a number <= limit when this commits, else SchemaChanged: a revision.
+        """Raise SchemaChanged at commit unless the key has a number <= limit: a revision.
 
-        The least limit wins."""
-        known = self._requirements.get((AtMost, key))
-        if known is None or (isinstance(known, AtMost) and limit < known.limit):
+        The lowest limit counts."""
+        previous = self._requirements.get((AtMost, key))
+        if previous is None or (isinstance(previous, AtMost) and limit < previous.limit):
             self._requirements[AtMost, key] = AtMost(key, limit)
 
     def fence(self, fences: tuple[tuple[bytes, int], ...]) -> None:
-        """`require_at_most` of each; once, for what asks again and again for the same."""
+        """Call `require_at_most` for each fence, once per tuple of fences."""
         if self._fenced is not fences:
             for key, limit in fences:
                 self.require_at_most(key, limit)
             self._fenced = fences
 
     def notify(self, channel: str) -> None:
-        """Wake those who wait on the channel once this has committed."""
+        """Wake the waiters of the channel after the commit."""
         if channel not in self._channels:
             self._channels.append(channel)
 
     # -- savepoints and the end ------------------------------------------------------------------
 
     def mark(self) -> int:
-        """A point to come back to with `back_to` (savepoint, statement atomicity)."""
+        """A position for `back_to` (savepoint, statement atomicity)."""
         return len(self._writes)
 
     def read_from(self, snapshot: Snapshot) -> Snapshot:
-        """Read from another snapshot from now on; gives back the one it read from."""
+        """Read from another snapshot from now on. Returns the former one."""
         former, self.snapshot = self.snapshot, snapshot
         spans, position = self._spans, len(self._writes)
         while spans and spans[-1][0] >= position:
@@ -694,20 +704,23 @@ class Transaction:
         return former
 
     def keep_view(self) -> None:
-        """The snapshot that is read now is the transaction's own from now on. For one that has read
-        and written through no other."""
+        """Make the present snapshot the transaction's own.
+
+        Allowed if it has read and written only through this one."""
         self._first = self.snapshot
         self._newest = -1
         self._later.clear()
         self.undone += 1
 
     def expecting(self) -> Expected:
-        """How much is required so far: a point for `touched_since` and `forget_expected`."""
+        """The position in the requirements, for `touched_since` and `forget_expected`."""
         return len(self._requirements), len(self._raised)
 
     def touched_since(self, mark: int, expecting: Expected) -> list[bytes]:
-        """Keys that became this transaction's own since then: rows written or required, unique
-        entries claimed or let go. Entries of plain indexes belong to their rows."""
+        """Keys that the transaction wrote, required or locked since then.
+
+        These are rows, and unique entries claimed or released. Entries of plain indexes belong to
+        their rows."""
         shared, sharing = self._shared, self._sharing
         newest = islice(reversed(self._requirements), len(self._requirements) - expecting[0])
         if not shared and not sharing:
@@ -723,15 +736,15 @@ class Transaction:
 
     @property
     def shares(self) -> bool:
-        """Whether it requires or locks anything that others may too."""
+        """Whether it requires or locks keys that others may require or lock, too."""
         return bool(self._shared or self._sharing)
 
     def shared_since(self, expecting: Expected) -> list[bytes]:
-        """Keys required since then that others may require too: nobody may write them."""
+        """Keys that were required as shared since then: other transactions must not write them."""
         return self._weak_since(self._shared, expecting)
 
     def sharing_since(self, expecting: Expected) -> list[bytes]:
-        """Keys locked since then that others may lock likewise."""
+        """Keys that were locked as shared since then."""
         return self._weak_since(self._sharing, expecting)
 
     def _weak_since(self, weak: set[bytes], expecting: Expected) -> list[bytes]:
@@ -742,27 +755,27 @@ class Transaction:
         return keys + [key for key, _ in self._raised[expecting[1] :] if key in weak]
 
     def has_changed(self, keys: Sequence[bytes], view: Snapshot) -> bool:
-        """Whether one of these is no longer as this transaction requires it."""
-        found = view.get_many(list(keys))
+        """Whether one of these keys is no longer as this transaction requires it."""
+        raws = view.get_many(list(keys))
         for key in keys:
-            expected, raw = self._requirements.get((Unchanged, key)), found.get(key)
+            expected, raw = self._requirements.get((Unchanged, key)), raws.get(key)
             stamp = 0 if raw is None else stamp_of(raw)
             if isinstance(expected, Unchanged) and expected.stamp != stamp:
                 return True
         return False
 
     def forget_expected(self, expecting: Expected) -> None:
-        """Forget what was required after that point, for writes and reads that are undone."""
+        """Forget the requirements after that position, for writes and reads that are undone."""
         self._fenced = ()
         while len(self._raised) > expecting[1]:
             key, before = self._raised.pop()
             self._sharing.discard(key)
             before.add(key)
-            known = self._locked.get(key)
-            if known is not None and before is self._sharing:
-                self._locked[key] = Lock(False, known.since, None)
-            elif known is not None:
-                del self._locked[key]  # it was only required
+            lock = self._locked.get(key)
+            if lock is not None and before is self._sharing:
+                self._locked[key] = Lock(False, lock.since, None)
+            elif lock is not None:
+                del self._locked[key]  # it was only required, not locked
         while len(self._requirements) > expecting[0]:
             key = self._requirements.popitem()[0][1]
             self._shared.discard(key)
@@ -772,22 +785,22 @@ class Transaction:
             self._logged.pop(key, None)
 
     def forget_limits(self, expecting: Expected) -> None:
-        """Forget the revisions required after that point, for tables whose later writes are all
-        undone. Locked keys stay required."""
+        """Forget the revisions required after that position.
+
+        For tables whose later writes are all undone. Locked keys stay required."""
         self._fenced = ()
         newest = islice(reversed(self._requirements), len(self._requirements) - expecting[0])
-        for required in [each for each in newest if each[0] is AtMost and is_revision(each[1])]:
+        for required in [r for r in newest if r[0] is AtMost and is_revision(r[1])]:
             del self._requirements[required]
 
     def back_to(self, mark: int, keep_locks: bool = False) -> None:
-        """Forget the writes made after the mark.
+        """Undo the writes after the mark.
 
-        Requirements stay: they can only make the commit stricter. `keep_locks`: what was written
-        stays locked.
-
-        Reads nothing, so it works even when the snapshot has ended; costs what it forgets."""
+        Requirements stay: they can only make the commit stricter. `keep_locks`: keys written after
+        the mark stay locked. Reads nothing, so it works even after the snapshot has ended. The
+        cost depends on the number of undone writes."""
         if keep_locks:
-            for since, write in self._held(mark):
+            for since, write in self._holding_writes(mark):
                 if write.key not in self._locked:
                     self._locked[write.key] = Lock(True, since, None)
         forgotten = set()
@@ -796,8 +809,8 @@ class Transaction:
             self.size -= len(key) + len(written)
             if self._private and (private := self._private.get(key[:KIND_AT])) is not None:
                 private.bytes -= len(key) + len(written)
-            known, payload = self._before.pop()
-            if known:
+            had_value, payload = self._before.pop()
+            if had_value:
                 self._overlay[key] = payload
             else:
                 del self._overlay[key]
@@ -818,14 +831,14 @@ class Transaction:
         return len(self._writes) + len(self._locked)
 
     def _committed_writes(self) -> list[Write]:
-        """Without those that are private."""
+        """All writes that are not private."""
         private = self._private
         if not private:
             return self._writes
         return [write for write in self._writes if write.key[:KIND_AT] not in private]
 
     def packet(self) -> Packet:
-        """The transaction as data."""
+        """The transaction as data for the engine."""
         requirements = [*self._requirements.values(), *self._unlocked()]
         writes = self._committed_writes()
         writes = [*writes, *self._traces()] if self._locked else writes
@@ -838,7 +851,7 @@ class Transaction:
             if key in overlay and overlay[key] != before:
                 yield prefix, record(key, before)
 
-    def _held(self, mark: int = 0) -> Iterator[tuple[View, Write]]:
+    def _holding_writes(self, mark: int = 0) -> Iterator[tuple[View, Write]]:
         """Rows written and unique entries claimed since the mark, and by which snapshot."""
         ends = [begin for begin, _ in self._spans[1:]] + [len(self._writes)]
         for (begin, since), end in zip(self._spans, ends, strict=True):
@@ -852,19 +865,19 @@ class Transaction:
                     yield since.view, write
 
     def _unlocked(self) -> list[Requirement]:
-        """What was held was locked by nobody else meanwhile, by table."""
+        """Requires, by table, that no other transaction has locked the held keys."""
         tables: dict[bytes, dict[tuple[View, tuple[bytes, ...]], list[bytes]]] = {}
         writes, end = self._writes, len(self._writes)
-        held: dict[tuple[bytes, View], list[bytes]] = {}
+        held_keys: dict[tuple[bytes, View], list[bytes]] = {}
         for begin, snapshot in reversed(self._spans):
             since = None
             for kind, key, _ in writes[begin:end]:
                 if kind in HOLDING and key[:1] == b"t" and key[KIND_AT : KIND_AT + 1] in LOCKABLE:
                     if since is None:
                         since = snapshot.view
-                    held.setdefault((key[:KIND_AT], since), []).append(key)
+                    held_keys.setdefault((key[:KIND_AT], since), []).append(key)
             end = begin
-        for (table, since), keys in held.items():
+        for (table, since), keys in held_keys.items():
             if table in self._private:
                 continue
             tables.setdefault(lock_header(keys[0]), {})[since, BOTH] = keys
@@ -880,7 +893,7 @@ class Transaction:
         ]
 
     def _traces(self) -> Iterator[Write]:
-        """What locks leave behind where this commits, of keys that it does not write anyway."""
+        """The writes by which locks become visible to others, for keys that are not written."""
         headers = set()
         for key, (exclusive, _, payload, _) in self._locked.items():
             if key in self._overlay:
@@ -891,14 +904,14 @@ class Transaction:
                     yield Write(WriteKind.PUT, key, payload)
                     continue
                 if is_live(payload):
-                    continue  # the entry of a row that is locked itself
+                    continue  # the entry of a row that is locked, too
             yield Write(WriteKind.PLACE, lock_mark(UPDATE if exclusive else SHARE, key), b"")
             headers.add(lock_header(key))
         for header in headers:
             yield Write(WriteKind.PLACE, header, b"")
 
     def commit(self) -> int:
-        """Validate and apply everything; its sequence (the snapshot's when nothing was written)."""
+        """Validate and apply everything. Returns its sequence; without writes the snapshot's."""
         try:
             if not self._channels and not self.has_writes:
                 return self.sequence
@@ -907,12 +920,12 @@ class Transaction:
             self.rollback()
 
     def rollback(self) -> None:
-        """Give the snapshot back; nothing was written. Twice is harmless."""
+        """Close the snapshot and discard all writes. A second call is harmless."""
         self.snapshot.close()
 
 
 class ManagedTransaction(Transaction):
-    """One that `read` or `transact` ends. What is written in a `read` is read through, and lost."""
+    """A transaction that `read` or `transact` ends. Writes in a `read` are discarded."""
 
     def commit(self) -> NoReturn:
         raise Broken("a transaction of read() or transact() is not committed by its user")
@@ -925,21 +938,21 @@ class ManagedTransaction(Transaction):
 
 
 def require_here(txn: Transaction) -> None:
-    """Raises StoreMoved where all of the store is in another one."""
+    """Raises StoreMoved if the whole store was moved to another one."""
     moved = txn.get(MOVED)
     if moved is not None:
         raise StoreMoved(moved.decode())
 
 
 class Changes(NamedTuple):
-    """What was written since a position, and the position to go on from."""
+    """Pairs written since a position, and the next position."""
 
     pairs: list[Pair]
     position: str
 
 
 class TransactionalStore(ABC):
-    """What every store has from `snapshot` and `commit`: see the module."""
+    """Implements transactions for a store with `snapshot` and `commit`; see the module's text."""
 
     @property
     def near(self) -> bool:
@@ -980,18 +993,18 @@ class TransactionalStore(ABC):
             self.back_off(attempt - 1)
 
     def changes(self, span: Span, after: str = "") -> Changes:
-        known = self.view_at(after)
+        base = self.view_at(after)
         with closing(self.snapshot()) as snapshot:
-            found = [
+            pairs = [
                 (key, raw[STAMP_BYTES:])
                 for keys, raws in snapshot.chunks(span)
                 for key, raw in zip(keys, raws, strict=True)
-                if known is None or not known.saw(stamp_of(raw))
+                if base is None or not base.saw(stamp_of(raw))
             ]
-            return Changes(found, snapshot.view.position)
+            return Changes(pairs, snapshot.view.position)
 
     def view_at(self, position: str) -> View | None:
-        """The view that the position is the text of; None: before all commits."""
+        """The view of a position's text; None for the position before all commits."""
         return UpTo(position) if position else None
 
     def back_off(self, attempt: int) -> None:
@@ -1000,4 +1013,4 @@ class TransactionalStore(ABC):
 
 
 _never = threading.Event()
-_chance = SystemRandom()  # without a state: processes that fork do not wait in step
+_chance = SystemRandom()  # without a state: forked processes must not wait in step

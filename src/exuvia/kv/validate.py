@@ -1,15 +1,16 @@
 """The commit rule, shared by the engines that hold a write lock while they commit.
 
-    settle     a small packet, all under the lock: key by key, as it comes
+    settle     a small packet, completely under the lock, key by key
 
-    arrange    a large one, before the lock: fold, sort, judge lengths; needs no look at the store
-    validate   under it: what the packet requires still stands
-    outcomes   under it: what its judged writes come to
+    arrange    a large packet, before the lock: merge, sort, check lengths; does not read the store
+    validate   under the lock: checks the packet's requirements
+    outcomes   under the lock: the effects of its judged writes
 
-None of them changes anything, so a packet that is refused has written nothing. Both ways come to
-the same (tests/kv/test_validate.py); sorting a few keys costs more than it saves. A large packet is
-looked up in strides, in key order: an engine reads a run of neighbours far faster than scattered
-keys, and can tell between strides that it moves."""
+None of them changes the store, so a refused packet has written nothing. Both ways have the same
+effect (tests/kv/test_validate.py); for a few keys sorting costs more than it saves. A large packet
+is processed in strides, in key order. Engines read runs of neighbouring keys far faster than
+scattered ones, and can report progress between strides.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -40,22 +41,23 @@ from exuvia.kv.packet import (
 Reader = Callable[[bytes], bytes | None]
 ManyReader = Callable[[Sequence[bytes]], dict[bytes, bytes]]
 STRIDE = 1_000
-"""Keys looked up, or written, in one go."""
+"""Keys read, or written, in one call."""
 FEW = 16
-"""Keys below which a look for each is faster than one for all."""
+"""Up to this number, a read for each key is faster than one for all."""
 SORTED_AT_ONCE = 50_000
-"""Keys; 30 ms."""
+"""Keys; takes 30 ms."""
 
 
 def require_short(key: bytes) -> None:
-    """Raises Refused 1071 for a key that is longer than the engines take."""
+    """Raises Refused 1071 for a key that is longer than engines allow."""
     if len(key) > LONGEST_KEY:
         raise ErrTooLongKey(len(key), LONGEST_KEY)
 
 
 def check(requirement: Requirement, read: Reader, many: ManyReader | None = None) -> None:
-    """Raise what a broken requirement deserves. `read` gives raw values as they stand now, `many`
-    those of many keys."""
+    """Raise the error of a broken requirement.
+
+    `read` returns the present raw value of a key, `many` those of many keys."""
     if isinstance(requirement, Equal):
         raw = read(requirement.key)
         if raw is None or raw[STAMP_BYTES:] != requirement.payload:
@@ -77,8 +79,9 @@ def check(requirement: Requirement, read: Reader, many: ManyReader | None = None
 
 
 def is_current(requirement: Requirement, sequence: int) -> bool:
-    """Whether it holds because nobody has committed after that one since it was seen to; see
-    Standing."""
+    """Whether the requirement holds because nothing was committed since it was checked.
+
+    See `Standing`."""
     return isinstance(requirement, Standing) and requirement.as_of >= sequence > 0
 
 
@@ -93,14 +96,14 @@ def _strides(keys: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
 def _check_standing(requirement: Standing, read_many: ManyReader) -> None:
     stamps, at = requirement.stamps, 0
     for part in _strides(requirement.keys):
-        found = read_many(part)
-        if len(found) == len(part):
+        raws = read_many(part)
+        if len(raws) == len(part):
             whole = at + len(part) * STAMP_BYTES
-            if b"".join([found[key][:STAMP_BYTES] for key in part]) == stamps[at:whole]:
+            if b"".join([raws[key][:STAMP_BYTES] for key in part]) == stamps[at:whole]:
                 at = whole
                 continue
         for key in part:
-            raw, end = found.get(key), at + STAMP_BYTES
+            raw, end = raws.get(key), at + STAMP_BYTES
             if raw is None or raw[:STAMP_BYTES] != stamps[at:end]:
                 raise Conflict(requirement.anomaly, key)
             at = end
@@ -113,7 +116,7 @@ def _check_absent(requirement: AllAbsent, read_many: ManyReader) -> None:
 
 
 def _check_unlocked(requirement: Unlocked, read: Reader, read_many: ManyReader) -> None:
-    """Where nobody has left a mark in the table since, one look is all."""
+    """Without a new lock mark in the table, this needs one read."""
     header = read(requirement.header)
     if header is None:
         return
@@ -135,16 +138,15 @@ def _check_unlocked(requirement: Unlocked, read: Reader, read_many: ManyReader) 
 
 
 class Arranged(NamedTuple):
-    """A packet with everything done that needs no look at the store: folded, in key order, judged
-    for length.
+    """A packet after all work that does not need the store: merged, sorted, lengths checked.
 
-    expects, expected   keys that must be unchanged, and the eight bytes that the value of each
-                        begins with (b"": absent), as `unchanged` says
-    puts, payloads      what stands at these keys afterwards, if no claim is refused
-    gone                keys that are removed whatever stands there
+    expects, expected   keys that must be unchanged, and the first eight bytes of their values (b"":
+                        absent), as in `unchanged`
+    puts, payloads      keys to store and their payloads, if no claim is refused
+    removed             keys to remove in any case
     claims, releases    keys of unique entries written once, with the payload of each: a claim is
-                        one of the puts too, a release removes its own entry and no other's
-    judged              all other writes whose outcome depends on what stands there, by key
+                        also one of the puts, a release removes only this row's own entry
+    judged              all other writes whose effect depends on the present entry, by key
     """
 
     fences: Sequence[Requirement]
@@ -153,7 +155,7 @@ class Arranged(NamedTuple):
     unchanged: list[Unchanged]
     puts: list[bytes]
     payloads: list[bytes]
-    gone: list[bytes]
+    removed: list[bytes]
     claims: list[bytes]
     claimed: Mapping[bytes, bytes]
     releases: list[bytes]
@@ -164,25 +166,25 @@ class Arranged(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Keys that it may write."""
-        written = len(self.puts) + len(self.gone) + len(self.releases) + len(self.judged)
+        """Number of keys that it may write."""
+        written = len(self.puts) + len(self.removed) + len(self.releases) + len(self.judged)
         return written + len(self.log)
 
     def runs(self) -> Iterator[Sequence[bytes]]:
-        """Every key that its commit looks at or writes, run by run, each in key order."""
-        yield from (self.expects, self.puts, self.gone, self.releases)
+        """All keys that the commit reads or writes, in runs, each in key order."""
+        yield from (self.expects, self.puts, self.removed, self.releases)
         yield [key for key, _ in self.judged]
 
 
 def arrange(packet: Packet) -> Arranged:
-    """See Arranged. Raises Refused 1071 for a key that is too long."""
+    """Prepares a packet; see Arranged. Raises Refused 1071 for a key that is too long."""
     fences: list[Requirement] = []
     unchanged: list[Unchanged] = []
-    for each in packet.requirements:
-        if isinstance(each, Unchanged):
-            unchanged.append(each)
+    for requirement in packet.requirements:
+        if isinstance(requirement, Unchanged):
+            unchanged.append(requirement)
         else:
-            fences.append(each)
+            fences.append(requirement)
     unchanged.sort(key=_KEY)
     plain: dict[bytes, bytes | None] = {}
     claimed: dict[bytes, bytes] = {}
@@ -212,19 +214,19 @@ def arrange(packet: Packet) -> Arranged:
             released[key] = payload
         else:
             judged[key] = [write]
-    gone = _in_order([key for key, payload in plain.items() if payload is None]) if removes else []
-    for key in gone:
+    removed = _in_order([k for k, payload in plain.items() if payload is None]) if removes else []
+    for key in removed:
         del plain[key]
     plain.update(claimed)
     puts = _in_order(list(plain))
     return Arranged(
         fences,
-        [each.key for each in unchanged],
-        [(each.stamp.to_bytes(STAMP_BYTES, "little") if each.stamp else b"") for each in unchanged],
+        [u.key for u in unchanged],
+        [(u.stamp.to_bytes(STAMP_BYTES, "little") if u.stamp else b"") for u in unchanged],
         unchanged,
         puts,
         cast(list[bytes], [plain[key] for key in puts]),
-        gone,
+        removed,
         _in_order(list(claimed)),
         claimed,
         _in_order(list(released)),
@@ -239,7 +241,7 @@ _KEY = attrgetter("key")
 
 
 def _in_order(keys: list[bytes]) -> list[bytes]:
-    """Sorted. In parts first: one call sorts without letting another thread run."""
+    """Sorted, in parts first: a single call would block other threads while it sorts."""
     if len(keys) > SORTED_AT_ONCE:
         parts = range(0, len(keys), SORTED_AT_ONCE)
         keys = [key for at in parts for key in sorted(keys[at : at + SORTED_AT_ONCE])]
@@ -248,78 +250,77 @@ def _in_order(keys: list[bytes]) -> list[bytes]:
 
 
 def _standing(key: bytes, payload: bytes | None) -> Write:
-    """What was written blindly before the first judged write of a key."""
+    """The effect of the blind writes before the first judged write of a key."""
     return (
         Write(WriteKind.DELETE, key, b"") if payload is None else Write(WriteKind.PUT, key, payload)
     )
 
 
 def validate(arranged: Arranged, read: Reader, read_many: ManyReader) -> None:
-    """Raise what the first broken requirement deserves: Deposed, SchemaChanged, Conflict."""
+    """Raise the error of the first broken requirement: Deposed, SchemaChanged, Conflict."""
     for requirement in arranged.fences:
         check(requirement, read, read_many)
     for start in range(0, len(arranged.expects), STRIDE):
         keys = arranged.expects[start : start + STRIDE]
         expected = arranged.expected[start : start + STRIDE]
-        found = read_many(keys)
-        if not found and not any(expected):
-            continue  # new rows, and none of them is there
-        if [found[key][:STAMP_BYTES] if key in found else b"" for key in keys] != expected:
-            for each, stamp in zip(arranged.unchanged[start:], expected, strict=False):
-                if found.get(each.key, b"")[:STAMP_BYTES] != stamp:
-                    raise Conflict(each.anomaly, each.key)
+        raws = read_many(keys)
+        if not raws and not any(expected):
+            continue  # new rows, all absent as required
+        if [raws[key][:STAMP_BYTES] if key in raws else b"" for key in keys] != expected:
+            for broken, stamp in zip(arranged.unchanged[start:], expected, strict=False):
+                if raws.get(broken.key, b"")[:STAMP_BYTES] != stamp:
+                    raise Conflict(broken.anomaly, broken.key)
 
 
 def outcomes(
     arranged: Arranged, read_many: ManyReader
 ) -> tuple[list[tuple[bytes, bytes]], list[bytes]]:
-    """What the judged writes and releases put, and what they remove, given what stands there now.
+    """(pairs to put, keys to remove) by the judged writes and releases, given the present entries.
 
-    A key whose judged write left another row's entry alone is in neither: what is not written
-    keeps its stamp. Raises Duplicate, of claims too."""
+    A key at which another row's entry stays is in neither, so it keeps its stamp. Raises Duplicate,
+    also for claims."""
     puts: list[tuple[bytes, bytes]] = []
-    gone: list[bytes] = []
+    removed: list[bytes] = []
     for part in _strides(arranged.claims):
-        for key, there in read_many(part).items():
-            judge(WriteKind.CLAIM, key, arranged.claimed[key], there[STAMP_BYTES:])
+        for key, present in read_many(part).items():
+            judge(WriteKind.CLAIM, key, arranged.claimed[key], present[STAMP_BYTES:])
     released = arranged.released
     for part in _strides(arranged.releases):
-        found = read_many(part)
-        gone += [key for key, there in found.items() if there[STAMP_BYTES:] == released[key]]
+        raws = read_many(part)
+        removed += [key for key, present in raws.items() if present[STAMP_BYTES:] == released[key]]
     for start in range(0, len(arranged.judged), STRIDE):
         several = arranged.judged[start : start + STRIDE]
-        found = read_many([key for key, _ in several])
+        raws = read_many([key for key, _ in several])
         for key, writes in several:
-            raw = found.get(key)
-            left = None if raw is None else raw[STAMP_BYTES:]
+            raw = raws.get(key)
+            payload_now = None if raw is None else raw[STAMP_BYTES:]
             written = False
             for kind, _, payload in writes:
-                after = judge(kind, key, payload, left)
-                written = written or after is not left or kind not in JUDGED
-                left = after
+                after = judge(kind, key, payload, payload_now)
+                written = written or after is not payload_now or kind not in JUDGED
+                payload_now = after
             if not written:
                 continue
-            if left is not None:
-                puts.append((key, left))
+            if payload_now is not None:
+                puts.append((key, payload_now))
             else:
-                gone.append(key)
-    return puts, gone
+                removed.append(key)
+    return puts, removed
 
 
 def settle(
     packet: Packet, read: Reader, many: ManyReader | None = None
 ) -> dict[bytes, bytes | None]:
-    """Payload (None = gone) per key after the packet, given what `read` finds now.
+    """Payload (None: removed) per key after the packet, given the present values from `read`.
 
-    A key whose judged write left another row's entry alone is not in it: what is not written
-    keeps its stamp. Raises Deposed or SchemaChanged rather than Conflict, Duplicate, and Refused
-    1071 for a key that is too long."""
+    A key at which another row's entry stays is not included, so it keeps its stamp. Raises Deposed
+    or SchemaChanged before Conflict, then Duplicate, and Refused 1071 for a too long key."""
     lost: Unchanged | None = None
     for requirement in packet.requirements:
         if isinstance(requirement, Unchanged):
             raw = read(requirement.key)
-            stands = 0 if raw is None else int.from_bytes(raw[:STAMP_BYTES], "little")
-            if stands != requirement.stamp:
+            stamp = 0 if raw is None else int.from_bytes(raw[:STAMP_BYTES], "little")
+            if stamp != requirement.stamp:
                 lost = lost or requirement
         else:
             check(requirement, read, many)
@@ -337,8 +338,8 @@ def settle(
             after[key] = judge(kind, key, payload, after[key])
         else:
             raw = read(key)
-            held = None if raw is None else raw[STAMP_BYTES:]
-            left = judge(kind, key, payload, held)
-            if left is not held:
-                after[key] = left
+            present = None if raw is None else raw[STAMP_BYTES:]
+            payload_after = judge(kind, key, payload, present)
+            if payload_after is not present:
+                after[key] = payload_after
     return after

@@ -205,7 +205,7 @@ class Status:
     def other_counts(self) -> list[CommandCounts]:
         """The command counts of the node's other fronts, without fronts that do not answer."""
         asking = Asking(self._store, self._member, self._clock)
-        return [*asking.ask_members(COUNTS, None, asking.other_fronts_here()).given.values()]
+        return [*asking.ask_members(COUNTS, None, asking.other_fronts_here()).replies.values()]
 
     def priority_queue(self) -> dict[str, Any]:
         """The auto-analyze queue, as its owner reports it. Raises Unavailable."""

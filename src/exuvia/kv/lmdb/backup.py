@@ -1,12 +1,12 @@
-"""A backup of a store on LMDB: its file as of one commit, and a record that says so.
+"""A backup of a store on LMDB: its file as of one commit, and a record of its content.
 
     FOLDER/data.mdb      a copy without free pages, made while the store is used (see compact.copy)
     FOLDER/backup.json   written last: a folder without it holds no backup
 
-The copy is one snapshot of everything: rows, entries, schema, jobs with their checkpoints. So it
-has one schema version whatever changes meanwhile, and the store that is made of it goes on with the
-jobs that were under way. Its members' processes are not there any more: whoever opens it sees that
-they have ended. While the copy is written the file keeps what commits replace (see pages).
+The copy is one snapshot of rows, entries, schema, and jobs with their checkpoints. It therefore has
+one schema version, whatever changes meanwhile, and a store made from it continues the running jobs.
+The processes of its members do not exist there: the first process to open it detects that they have
+ended. While the copy is written, the file retains replaced pages (see pages).
 """
 
 import hashlib
@@ -30,7 +30,9 @@ PIECE_BYTES = 4 << 20
 
 
 class BackupRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=False):
-    """`digest`: BLAKE2b-256 of data.mdb, hexadecimal. `made_at`: UTC, ISO 8601."""
+    """The content of a backup. `digest`: BLAKE2b-256 of data.mdb, hexadecimal.
+
+    `made_at`: UTC, ISO 8601."""
 
     format: int
     program: str
@@ -43,8 +45,9 @@ class BackupRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=False):
 
 
 def make(environment: Environment, folder: str, program: str) -> BackupRecord:
-    """Into an empty folder, or one that is not there. Raises Unavailable; OSError where the disk is
-    full, and then the folder is empty again."""
+    """Make a backup in an empty or new folder.
+
+    Raises Unavailable, or OSError if the disk is full; the folder is empty after an OSError."""
     path = os.path.join(folder, DATA)
     began = datetime.now(UTC).isoformat(timespec="seconds")
     try:
@@ -73,7 +76,7 @@ def make(environment: Environment, folder: str, program: str) -> BackupRecord:
 
 
 def read(folder: str) -> BackupRecord:
-    """What the folder says it holds. Raises Unavailable."""
+    """The record of the folder's backup. Raises Unavailable."""
     try:
         with open(os.path.join(folder, RECORD), "rb") as file:
             record = msgspec.json.decode(file.read(), type=BackupRecord)
@@ -92,8 +95,9 @@ def read(folder: str) -> BackupRecord:
 
 
 def restore(folder: str, path: str) -> BackupRecord:
-    """A store at `path`, an empty folder or none. Raises Unavailable where the backup is not what
-    was made, and then no store is there."""
+    """Make a store at `path`, an empty or new folder.
+
+    Raises Unavailable if the backup is damaged or incomplete; then no store is made."""
     record = read(folder)
     private_files.make_folder(path)
     if os.listdir(path):

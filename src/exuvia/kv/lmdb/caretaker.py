@@ -1,35 +1,34 @@
-"""The engine's one background loop: ages snapshots, looks after other processes, and keeps the
-clients' snapshots of this process to their share of LMDB's table of readers.
+"""The engine's background loop: ages snapshots, limits those of clients, ends blocking processes.
 
-It ends a process that stopped, or hangs, while it keeps the gate (see gate).
+It ends a process that is stopped, or hangs, while it holds the gate (see gate).
 
-A process stopped inside a write transaction stops all writers of the store; nothing but its end
-helps, and its end is always safe: LMDB drops the transaction it had open. The waiter's own time
-is counted in small bounded pieces, so a waiter that was itself stopped, or a host that slept,
-blames nobody for the gap.
+A process stopped inside a write transaction blocks all writers of the store. Only its end helps,
+and its end is always safe: LMDB aborts its open transaction. The waiter counts its own time in
+small bounded pieces. A waiter that was itself stopped, or a host that slept, therefore does not
+attribute the gap to another process.
 
-A tenure is not ended because it is long. It moves as long as one of these does:
+A long tenure is not ended while it makes progress. Signs of progress:
 
     the gate's numbers      another tenure, or this one has checked or written more keys
     pages, bytes            its thread has read or written some: cold pages, a large commit
-    in the disk             its thread waits for the disk this very moment (state D): an fsync, and
-                            a kill would not end that wait either
+    disk wait               its thread is waiting for the disk right now (state D): an fsync; a kill
+                            would not end that wait
 
-Processor time is no sign: a thread that runs in a circle uses it too. A stopped process shows none
-of the three, whatever it was doing.
+Processor time is not a sign, because a thread in an endless loop uses it, too. A stopped process
+shows no sign, wherever it was stopped.
 
-It ends a stopped process whose snapshot lasts too long.
+It also ends a stopped process whose snapshot lasts too long.
 
-LMDB keeps every page that a reader may still need, so an old snapshot makes the file grow without
-bound (see pages). A running process ends its own; one that was stopped, by a signal
-or a debugger, cannot. Only a process that is stopped and has this store open is ended, never a
-running one, and never a host program, which has the store embedded (byte HOSTS + pid): the file
-grows until it goes on, and `exuvia store stat` says whom it grows for.
+LMDB retains every page that a reader may still need, so an old snapshot makes the file grow without
+bound (see pages). A running process ends its own old snapshots; one stopped by a signal or a
+debugger cannot. Only a stopped process that has this store open is ended. A running one is never
+ended, nor is a host program that embeds the store (byte HOSTS + pid). Then the file grows until the
+program continues; `exuvia store stat` shows the process.
 
-Not covered: a process stopped in the instant (below a microsecond) in which LMDB's table of readers
-is locked to give it a new slot. Whoever wants a new slot then waits inside LMDB, and py-lmdb waits
-with the interpreter's lock held, so no thread of ours can see it. Killing or resuming the stopped
-process is the cure.
+Limitation: a process can be stopped while it holds the lock of LMDB's reader table for a new slot,
+for less than a microsecond. Every process that needs a new slot then waits inside LMDB,
+and py-lmdb keeps the interpreter's lock, so no thread here can detect it. Kill or resume the
+stopped process.
 """
 
 import logging
@@ -53,7 +52,7 @@ log = logging.getLogger(__name__)
 
 
 class Watchdog:
-    """`step` is called about every `tick_s` by the caretaker."""
+    """Ends a process that blocks the gate. The caretaker calls `step` about every `tick_s`."""
 
     def __init__(self, gate: Gate, stall_s: float, tick_s: float) -> None:
         self._gate = gate
@@ -61,80 +60,83 @@ class Watchdog:
         self._tick_s = tick_s
         self._last_s = 0.0
         self._waited_s = 0.0
-        self._seen: Holders | None = None
+        self._last_holders: Holders | None = None
         self._suspect: HostProcess | None = None
         self._motion: Motion | None = None
         self.ended: list[HostProcess] = []
 
     def step(self, now: float) -> None:
-        """Look once. `now` is monotonic, in seconds."""
+        """Check once. `now`: monotonic. Unit: s."""
         elapsed_s = min(now - self._last_s, 2 * self._tick_s)
         self._last_s = now
-        seen = self._gate.holders() if self._gate.waiting else None
-        if seen is None or not seen.blamed:
-            self._seen = None
+        holders = self._gate.holders() if self._gate.waiting else None
+        if holders is None or not holders.blamed:
+            self._last_holders = None
             return
-        if seen != self._seen:
-            self._seen, self._waited_s, self._suspect = seen, 0.0, identify(seen.blamed)
-            self._motion = _motion(seen)
+        if holders != self._last_holders:
+            self._last_holders, self._waited_s = holders, 0.0
+            self._suspect = identify(holders.blamed)
+            self._motion = _motion(holders)
             return
-        found, self._motion = self._motion, _motion(seen)
-        if self._motion is not None and (self._motion != found or self._motion.in_disk):
+        before, self._motion = self._motion, _motion(holders)
+        if self._motion is not None and (self._motion != before or self._motion.in_disk):
             self._waited_s = 0.0
             return
         self._waited_s += elapsed_s
         if self._waited_s >= self._stall_s and self._suspect is not None:
-            self._end(seen, self._suspect)
-            self._seen = None
+            self._end(holders, self._suspect)
+            self._last_holders = None
 
-    def _end(self, seen: Holders, suspect: HostProcess) -> None:
+    def _end(self, holders: Holders, suspect: HostProcess) -> None:
         fields = {"pid": suspect.pid, "waited_s": round(self._waited_s, 3)}
         try:
-            if end(suspect, lambda: self._gate.holders() == seen):
+            if end(suspect, lambda: self._gate.holders() == holders):
                 self.ended.append(suspect)
                 log.warning("ended a process that kept the write lock without moving", extra=fields)
         except PermissionError:
             log.error("a process of another user keeps the write lock without moving", extra=fields)
 
 
-def _motion(seen: Holders) -> Motion | None:
-    """What the writing thread does in the disk; None where nobody writes."""
-    return motion(seen.writer, seen.thread) if seen.writer and seen.thread else None
+def _motion(holders: Holders) -> Motion | None:
+    """The disk activity of the writing thread; None without a writer."""
+    return motion(holders.writer, holders.thread) if holders.writer and holders.thread else None
 
 
 # -- overdue ---------------------------------------------------------------------------------------
 
 
 class Overdue:
-    """`step` is called every `every_s` by the caretaker, with the time that passed, bounded."""
+    """Ends stopped processes with old snapshots.
+
+    The caretaker calls `step` every `every_s` with the time that passed, bounded."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
-        self._seen: dict[Reader, float] = {}
+        self._ages: dict[Reader, float] = {}
         self.ended: list[HostProcess] = []
 
     def step(self, elapsed_s: float, most_s: float, growth: Growth, most_bytes: int) -> None:
-        """Look once. `most_s`, `most_bytes`: how long a snapshot may last, and what it may keep."""
+        """Check once. `most_s`, `most_bytes`: limits of a snapshot's age and retained bytes."""
         opened = self._environment.lmdb
         opened.reader_check()
-        known = self._seen
-        self._seen = {
-            reader: known.get(reader, -elapsed_s) + elapsed_s
+        ages = self._ages
+        self._ages = {
+            reader: ages.get(reader, -elapsed_s) + elapsed_s
             for reader in readers_of(opened.readers())
         }
         members = set(self._environment.locks.members())
-        for each in self.rows(growth):
-            is_due = each.age_s > most_s or each.kept_bytes > most_bytes
-            if is_due and each.pid in members and not self._is_host(each.pid):
-                self._end(each.pid)
+        for row in self.rows(growth):
+            is_due = row.age_s > most_s or row.kept_bytes > most_bytes
+            if is_due and row.pid in members and not self._is_host(row.pid):
+                self._end(row.pid)
 
     def rows(self, growth: Growth) -> tuple[ReaderRow, ...]:
-        """The readers of the last look, oldest first."""
-        found = (
+        """The readers at the last check, oldest first."""
+        readers = (
             ReaderRow(pid, thread, int(number), age_s, growth.kept_bytes(int(number)))
-            for (pid, thread, number), age_s in self._seen.items()
+            for (pid, thread, number), age_s in self._ages.items()
         )
-        return tuple(sorted(found, key=lambda row: row.transaction))
+        return tuple(sorted(readers, key=lambda row: row.transaction))
 
     def _is_host(self, pid: int) -> bool:
         return self._environment.locks.holder(HOSTS + pid) is not None
@@ -158,7 +160,7 @@ READERS = "readers.json"
 
 
 class Caretaker:
-    """`watch` is called for each snapshot; `step` at least every `tick_s`."""
+    """The loop's work. `watch` registers a snapshot; call `step` at least every `tick_s`."""
 
     def __init__(self, environment: Environment) -> None:
         settings = environment.settings
@@ -180,7 +182,7 @@ class Caretaker:
         return client_share(self._environment.readers, processes)
 
     def require_room(self) -> None:
-        """Raises 1637 where the clients of this process hold as many snapshots as they may."""
+        """Raises 1637 if the clients of this process hold all snapshots of their share."""
         if len(self._clients) >= self.most_for_clients:
             raise ErrTooManyConcurrentTrxs(
                 f"the clients of this node hold the {self.most_for_clients} snapshots that they "
@@ -188,30 +190,30 @@ class Caretaker:
             )
 
     def watch(self, view: LmdbSnapshot, use: SnapshotUse) -> None:
-        """Look after a snapshot until it has ended.
+        """Age a snapshot until it has ended.
 
-        Nothing keeps one alive that its user has forgotten."""
+        The reference is weak: a snapshot without a user is freed."""
         view.number = number = next(self._numbers)
         self._views[number] = weakref.ref(view)
         if use == SnapshotUse.CLIENT:
             self._clients.add(number)
 
     def forget(self, number: int) -> None:
-        """A snapshot was closed."""
+        """To be called when a snapshot was closed."""
         self._views.pop(number, None)
         self._clients.discard(number)
 
     @property
     def client_views(self) -> int:
-        """Snapshots that clients hold."""
+        """Number of snapshots that clients hold."""
         return len(self._clients)
 
     def views(self) -> list[LmdbSnapshot]:
-        """The snapshots still open."""
-        return [view for known in list(self._views.values()) if (view := known()) is not None]
+        """The open snapshots."""
+        return [view for ref in list(self._views.values()) if (view := ref()) is not None]
 
     def step(self, now: float) -> float:
-        """Do what is due; seconds until it wants to run again."""
+        """Do the work that is due. Returns the seconds to the next call."""
         self.watchdog.step(now)
         if self._environment.yield_to_swap():
             return self._tick_s
@@ -220,8 +222,8 @@ class Caretaker:
         opened = self._environment.lmdb
         readers = [int(transaction) for _, _, transaction in readers_of(opened.readers())]
         self.growth.look(pages_of(opened), min(readers, default=None))
-        for number, known in list(self._views.items()):
-            view = known()
+        for number, ref in list(self._views.items()):
+            view = ref()
             if view is None or view.age(now, self.idle_s, self.query_s) or self._keeps_much(view):
                 self.forget(number)
         self.most_for_clients = self._share()
@@ -234,23 +236,25 @@ class Caretaker:
             self.overdue.step(elapsed_s, *most)
             if self._since_s is None:
                 self._since_s = now
-            seen = Seen(os.getpid(), self._since_s, now, self.overdue.rows(self.growth))
-            note_seen(self._environment.file(READERS), seen, 3 * every_s)  # for `exuvia store stat`
+            report = Seen(os.getpid(), self._since_s, now, self.overdue.rows(self.growth))
+            # for `exuvia store stat`
+            note_seen(self._environment.file(READERS), report, 3 * every_s)
         return self._tick_s
 
     def _keeps_much(self, view: LmdbSnapshot) -> bool:
-        """End it if it keeps too much. True if it has ended."""
+        """End the snapshot if it retains too much. Returns whether it has ended."""
         transaction = view.transaction_number()
         if transaction is None:
             return True
-        kept, most = self.growth.kept_bytes(transaction), self._environment.settings.kept_bytes
-        if kept <= most:
+        kept_bytes = self.growth.kept_bytes(transaction)
+        limit = self._environment.settings.kept_bytes
+        if kept_bytes <= limit:
             return False
         view.end(
-            f"the snapshot kept {kept} bytes of replaced data in the file, more than it may "
-            f"(kept_bytes={most}), and was ended: read in smaller parts, or raise it"
+            f"the snapshot kept {kept_bytes} bytes of replaced data in the file, more than it may "
+            f"(kept_bytes={limit}), and was ended: read in smaller parts, or raise it"
         )
-        log.warning("ended a snapshot that kept much", extra={"kept_bytes": kept})
+        log.warning("ended a snapshot that kept much", extra={"kept_bytes": kept_bytes})
         return True
 
     def measures(self) -> dict[str, float]:
@@ -280,8 +284,8 @@ class CaretakerThread:
             try:
                 wait_s = self._step(self._clock.monotonic())
             except Broken:
-                return  # the store is lost: it has been said, and every use of it says so
-            except Exception:  # without it snapshots are never ended, nor processes that hang
+                return  # the store is lost: this is logged already, and each use raises it
+            except Exception:  # without the loop, snapshots and hanging processes would not end
                 log.exception("the store's caretaker failed once")
                 wait_s = CHECK_READERS_S
 

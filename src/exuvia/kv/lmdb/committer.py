@@ -1,39 +1,40 @@
 """Many sessions' commits, one fsync; one session's commit, no hop to another thread.
 
-The first caller who finds nobody committing becomes the leader: it passes the gate, then takes
-every packet that has queued up meanwhile into *one* LMDB transaction, one after another, each
-validated against what stands then, and each with a sequence of its own. A refused packet has
-written nothing, so it leaves nothing. After the commit the leader wakes every follower with its
-own result and hands the lead to the first who came since; nobody leads twice in a row, so
-nobody's latency is more than two transactions. Callers that step aside (base/aside.py) have no
-thread to lead with: one of the committer's own leads for them.
+The first caller that finds no commit running becomes the leader. It passes the gate, then applies
+all packets that have queued up meanwhile in *one* LMDB transaction, one after another. Each packet
+is validated against the state left by the earlier ones, and has its own sequence. A refused packet
+has written nothing. After the commit the leader wakes every follower with its result, and passes
+the lead to the first later caller. No caller leads twice in a row, so a caller waits for at most
+two transactions. Callers that step aside (base/aside.py) have no thread to lead with: a thread of
+the committer leads for them.
 
-Work that raises an ExuviaError has written nothing (see work); whatever else it raises, MemoryError
-for one, may have come in the middle of its writes. Then, and if the transaction itself fails (map
-full, disk full), the whole transaction is aborted and its packets are tried again one by one: each
-stands as a whole or not at all, and only those that cannot be done are refused. An interrupt
-(KeyboardInterrupt, SystemExit) ends the leader alone: its followers go back into the queue. What
-happens after the last packet, while LMDB commits, has an outcome that nobody knows, unless it is
-LMDB's own error. After an error of the disk nothing is tried again: all are told what is known.
+Work that raises an ExuviaError has written nothing. Other errors, such as MemoryError, may occur
+between its writes. Then, and if the transaction itself fails (map full, disk full), the whole
+transaction is aborted and its packets are retried one by one. Each is applied completely or not at
+all, and only those that fail again are refused. An interrupt (KeyboardInterrupt, SystemExit) ends
+the leader alone: its followers return to the queue. If LMDB's commit is interrupted, its outcome is
+unknown, except after LMDB's own errors. After a disk error nothing is retried: all callers get the
+error.
 
-One group takes at most `MOST_IN_ONE` packets and, besides the leader's, `MOST_KEYS` keys: whoever
-waits for the gate waits for one large packet at a time.
+One group has at most `MOST_IN_ONE` packets and, in addition to the leader's, `MOST_KEYS` keys. A
+waiter at the gate therefore waits for one large packet at a time.
 
 One commit:
 
-    before the gate     a large one: arrange (kv/validate.py), touch: its pages are read in
-    with the gate held  validate, judge | write in key order, a mark of progress every stride
-                        a small one: settle (kv/validate.py) | write
+    before the gate     a large packet: arrange (kv/validate.py), touch: its pages are read
+    with the gate held  validate, judge | write in key order, a sign of progress every stride
+                        a small packet: settle (kv/validate.py) | write
 
-An ExuviaError is raised left of the bar only: who is refused has written nothing. Any other error
-may come from anywhere; the transaction it comes from must be aborted as a whole (see committer).
+Before the bar only ExuviaErrors occur: a refused packet has written nothing. Other errors may occur
+anywhere; then the whole transaction must be aborted.
 
 A stored value is `[u64 little-endian commit sequence][payload]`.
 
 Full leaves. LMDB fills a leaf completely only if each new key is the last one of the leaf. All
-tables share one tree, so keys of other tables follow in the same leaf. Then each split leaves half
-a leaf or less, and an index of integers took 2.5 times its pages. So a run of keys is put between
-two fences, keys of half a leaf, which leave no room for others (decision 121):
+tables share one tree, so keys of other tables follow in the same leaf. Each split then leaves half
+a leaf or less, and an index of integers took 2.5 times the necessary pages. A run of keys is
+therefore put between two fences, keys of half a leaf, which leave no room for others (decision
+121):
 
     .. i7 r1 r2 ..      put a, b       .. i7 a | b r1 ..       or    .. i7 | a b | r1 ..
                         put i8 ..      .. a i8 .. | .. | .. i900 | b ..
@@ -83,14 +84,14 @@ from exuvia.kv.validate import (
 
 Moved = Callable[[], None]
 SMALL = 256
-"""Writes and requirements below which sorting them first is no gain."""
+"""Up to this number of writes and requirements, sorting them first is not worthwhile."""
 LARGE = 10_000
 TOUCHED = 256
-"""Keys from which a commit's pages are worth a look beforehand."""
+"""From this number of keys, reading a commit's pages in advance is worthwhile."""
 RUN = 128
-"""Keys in order, with nothing between them, from which they are worth fences."""
-_FENCE_BYTES = 511  # of a key in engine 0.9
-_NODE = ((PAGESIZE - 24) // 2 & ~1) - 2  # the largest that lies in a leaf (lmdb.c, engine 1.0)
+"""From this number of keys in order, without other keys between them, fences are worthwhile."""
+_FENCE_BYTES = 511  # limit of a key in engine 0.9
+_NODE = ((PAGESIZE - 24) // 2 & ~1) - 2  # the largest node in a leaf (lmdb.c, engine 1.0)
 
 
 def read_sequence(transaction: Reading) -> int:
@@ -104,20 +105,21 @@ def _next_sequence(transaction: Writing) -> tuple[int, bytes]:
 
 
 def recover(_transaction: Writing) -> None:
-    """Nothing: that a write transaction began is what puts a killed writer's commit in order."""
+    """Does nothing: beginning a write transaction already repairs a killed writer's commit."""
 
 
 def touch(transaction: Reading, arranged: Arranged) -> None:
-    """Read what a large commit will look at and write beside, so that nobody waits for the disk
-    with the gate held."""
+    """Read the pages that a large commit will read and write, before the gate.
+
+    Other writers then do not wait for the disk."""
     with transaction.cursor() as cursor:
         for run in arranged.runs():
             for start in range(0, len(run), STRIDE):
-                _found(cursor, run[start : start + STRIDE])
+                _values_at(cursor, run[start : start + STRIDE])
 
 
 def apply_packet(transaction: Writing, packet: Packet, moved: Moved) -> int:
-    """Validate and write a small packet; its sequence. Raises what kv/validate.py raises."""
+    """Validate and write a small packet. Returns its sequence. Raises errors of validation."""
     after = settle(packet, transaction.get, partial(_read_many, transaction, moved))
     for channel in packet.channels:
         after[k.meta("channel", channel)] = _counted(transaction, channel)
@@ -136,15 +138,16 @@ def apply_packet(transaction: Writing, packet: Packet, moved: Moved) -> int:
 
 
 def _counted(transaction: Writing, channel: str) -> bytes:
-    """What the channel's counter becomes."""
+    """The next value of the channel's counter."""
     raw = transaction.get(k.meta("channel", channel))
     return k.number(k.read_number(raw and raw[STAMP_BYTES:]) + 1)
 
 
 @contextmanager
 def uncollected(size: int) -> Iterator[None]:
-    """A large commit makes and holds millions of objects: a full collection looks at each of them,
-    again and again, and finds none to free."""
+    """Disable garbage collection during a large commit.
+
+    It holds millions of objects, which each full collection would scan without freeing any."""
     if size < LARGE or not gc.isenabled():
         yield
         return
@@ -156,21 +159,21 @@ def uncollected(size: int) -> Iterator[None]:
 
 
 def apply_arranged(transaction: Writing, arranged: Arranged, moved: Moved) -> int:
-    """The same for a large one. Nothing is done key by key here that LMDB does for a stride."""
+    """Validate and write a large packet, with LMDB's calls for whole strides."""
     with uncollected(arranged.size):
         read_many = partial(_read_many, transaction, moved)
         validate(arranged, transaction.get, read_many)
-        judged, gone = outcomes(arranged, read_many)
+        judged, removed = outcomes(arranged, read_many)
         for channel in arranged.channels:
             judged.append((k.meta("channel", channel), _counted(transaction, channel)))
         sequence, stamp = _next_sequence(transaction)
         judged.append((SEQUENCE_KEY, b""))
-        _remove(transaction, arranged.gone, moved)
-        _remove(transaction, gone, moved)
+        _remove(transaction, arranged.removed, moved)
+        _remove(transaction, removed, moved)
         with transaction.cursor() as cursor:
             values = map(stamp.__add__, arranged.payloads)
             fences = _Fences(transaction, cursor)
-            fences.stand_around(arranged.puts)
+            fences.place_around(arranged.puts)
             _put(cursor, zip(arranged.puts, values, strict=True), moved)
             fences.remove()
             _put(cursor, ((key, stamp + payload) for key, payload in judged), moved)
@@ -180,12 +183,12 @@ def apply_arranged(transaction: Writing, arranged: Arranged, moved: Moved) -> in
 
 
 def is_small(packet: Packet) -> bool:
-    """Whether it is settled key by key."""
+    """Whether the packet is settled key by key."""
     return len(packet.writes) + len(packet.requirements) + len(packet.log) < SMALL
 
 
 def apply_either(transaction: Writing, packet: Packet, moved: Moved) -> int:
-    """Validate and write a packet of any size, all of it with the gate held."""
+    """Validate and write a packet of any size, all with the gate held."""
     if is_small(packet):
         return apply_packet(transaction, packet, moved)
     return apply_arranged(transaction, arrange(packet), moved)
@@ -197,14 +200,14 @@ def _read_many(transaction: Reading, moved: Moved, keys: Sequence[bytes]) -> dic
         return {key: raw for key in keys if (raw := get(key)) is not None}
     moved()
     with transaction.cursor() as cursor:
-        return _found(cursor, keys)
+        return _values_at(cursor, keys)
 
 
-def _found(cursor: Cursor, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-    """What stands at these keys. New rows mostly lie where nothing is, which one look tells."""
+def _values_at(cursor: Cursor, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+    """The present values of these keys. New rows mostly lie in empty space: one read shows that."""
     if not cursor.set_range(min(keys)) or (first := cursor.key()) > max(keys):
         return {}
-    if first == keys[0]:  # neighbours, as a rewrite's rows: read as a run, in a third of the time
+    if first == keys[0]:  # neighbours, as in a rewrite: read as a run, in a third of the time
         run = list(islice(cursor.iternext(keys=True, values=False), len(keys)))
         if run == keys:
             cursor.set_range(first)
@@ -220,49 +223,50 @@ def _remove(transaction: Writing, keys: Sequence[bytes], moved: Moved) -> None:
 
 
 class _Fences:
-    """Between which a run is put, so that it fills its leaves; see the module. They are gone before
-    anything is looked at."""
+    """Fences around a run of keys, which then fills its leaves; see the module's text.
+
+    They are removed before anything is read."""
 
     def __init__(self, transaction: Writing, cursor: Cursor) -> None:
         self._transaction = transaction
         self._cursor = cursor
         self._keys: list[bytes] = []
 
-    def stand_around(self, run: Sequence[bytes]) -> None:
-        """Where it, or its end, comes to lie in empty space that does not end with the store.
+    def place_around(self, run: Sequence[bytes]) -> None:
+        """Place fences if the run, or its end, lies in empty space before another key.
 
-        `run`: sorted. No fence is one of its keys: that would go with the fence."""
+        `run`: sorted. No fence is one of its keys, which would be removed with the fence."""
         if run and self._keys and self._keys[0] < run[0] and run[-1] < self._keys[1]:
             return
         self.remove()
         if len(run) < RUN or not self._cursor.set_range(run[-RUN]):
             return
         following = self._cursor.key()
-        behind = key_before(following)
-        if not run[-1] < behind or len(behind) > _FENCE_BYTES:
+        following_fence = key_before(following)
+        if not run[-1] < following_fence or len(following_fence) > _FENCE_BYTES:
             return
         for first in (run[0], run[-RUN]):
             ahead = key_before(first)
             if not 0 < len(ahead) <= _FENCE_BYTES or not self._cursor.set_range(ahead):
                 return
             if self._cursor.key() == following and run[bisect_left(run, ahead)] != ahead:
-                self._keys = [ahead, behind]
+                self._keys = [ahead, following_fence]
                 self._cursor.putmulti([(key, _half_with(key)) for key in self._keys])
                 return
 
     def are_at(self, key: bytes) -> bool:
-        """Whether the key is one of the fences."""
+        """Whether a fence has this key."""
         return key in self._keys
 
     def remove(self) -> None:
-        """Twice is harmless."""
+        """Remove the fences. A second call is harmless."""
         for key in self._keys:
             self._transaction.delete(key)
         self._keys = []
 
 
 def key_before(key: bytes) -> bytes:
-    """Less than it, and more than what is less than it and as long; empty where that is nothing."""
+    """A key just before `key`, with no key of the same length between; b"" if there is no such."""
     stem = key.rstrip(b"\0")
     if not stem:
         return b""
@@ -270,68 +274,69 @@ def key_before(key: bytes) -> bytes:
 
 
 def _half_with(key: bytes) -> bytes:
-    """A value that makes half a leaf with it."""
+    """A value that fills half a leaf together with the key."""
     return bytes(_NODE - 8 - len(key) - len(key) % 2)
 
 
 def _put(
     cursor: Cursor, pairs: Iterator[tuple[bytes, bytes]], moved: Moved, overwrite: bool = True
 ) -> tuple[int, int]:
-    """How many pairs there were, and how many of them were put."""
-    seen = added = 0
+    """Returns (number of pairs, number of pairs that were put)."""
+    count = added = 0
     while True:
         some_seen, some_added = cursor.putmulti(islice(pairs, STRIDE), overwrite=overwrite)
-        seen, added = seen + some_seen, added + some_added
+        count, added = count + some_seen, added + some_added
         moved()
         if some_seen < STRIDE:
-            return seen, added
+            return count, added
 
 
 def apply_chain(
     transaction: Writing, packets: Sequence[Packet], moved: Moved
 ) -> tuple[list[int], ExuviaError | None]:
-    """Packets of a chain up to the first that is refused: sequences, and why it was."""
+    """Apply packets of a chain up to the first refusal. Returns sequences and the refusal."""
     sequences: list[int] = []
     for packet in packets:
         try:
             sequences.append(apply_either(transaction, resolved(packet, sequences), moved))
-        except ExuviaError as refusal:  # it has written nothing; those before it have
+        except ExuviaError as refusal:  # it has written nothing; the earlier ones have
             return sequences, refusal
     return sequences, None
 
 
 def apply_bulk(transaction: Writing, bulk: Bulk, moved: Moved) -> BulkResult:
-    """Put sorted keys where nothing stands; see Store.bulk."""
+    """Put sorted keys that are absent; see Store.bulk."""
     return apply_bulks(transaction, [bulk], moved, lambda: True)[0]
 
 
 def apply_bulks(
     transaction: Writing, bulks: Iterable[Bulk], moved: Moved, is_enough: Callable[[], bool]
 ) -> list[BulkResult]:
-    """Bulks one after another, until it is enough or one is refused; the first of all raises.
+    """Apply bulks until `is_enough` or a refusal; raises only the refusal of the first.
 
-    Nobody else writes meanwhile, so the same requirements are looked at once."""
+    No other commit comes between them, so equal requirements are checked once."""
     results: list[BulkResult] = []
     sequence, stamp = read_sequence(transaction), b""
-    among, others = b"", sequence  # the last commit that was not among them
+    among, others = b"", sequence  # `others`: the last commit with another `among`
     read_many = partial(_read_many, transaction, moved)
-    kept: Sequence[Requirement] | None = None
+    checked: Sequence[Requirement] | None = None
     with transaction.cursor() as cursor:
         fences = _Fences(transaction, cursor)
         for bulk in bulks:
             try:
-                if bulk.requirements is not kept:
+                if bulk.requirements is not checked:
                     fences.remove()
                     for requirement in bulk.requirements:
                         if isinstance(requirement, Standing) and not among and requirement.among:
                             among, others = requirement.among, _others(transaction, requirement)
                         last = others if among else sequence
-                        if not (is_current(requirement, last) or _stands(requirement, cursor)):
+                        is_known = is_current(requirement, last)
+                        if not (is_known or _is_unchanged(requirement, cursor)):
                             check(requirement, transaction.get, read_many)
-                    kept = bulk.requirements
+                    checked = bulk.requirements
                 if bulk.keys and max(map(len, bulk.keys)) > LONGEST_KEY:
                     require_short(max(bulk.keys, key=len))
-            except ExuviaError:  # it has written nothing; those before it have
+            except ExuviaError:  # it has written nothing; the earlier ones have
                 if not results:
                     raise
                 break
@@ -341,10 +346,10 @@ def apply_bulks(
                 pairs = zip(bulk.keys, repeat(stamp + bulk.payloads))
             else:
                 pairs = zip(bulk.keys, map(stamp.__add__, bulk.payloads), strict=True)
-            fences.stand_around(bulk.keys)
-            seen, added = _put(cursor, pairs, moved, bulk.overwrite)
-            placed = seen if bulk.overwrite else added
-            report = bulk.report and placed < seen
+            fences.place_around(bulk.keys)
+            count, added = _put(cursor, pairs, moved, bulk.overwrite)
+            placed = count if bulk.overwrite else added
+            report = bulk.report and placed < count
             present = _present(transaction, bulk.keys, stamp) if report else []
             if bulk.puts:
                 if any(fences.are_at(key) for key, _ in bulk.puts):
@@ -362,38 +367,37 @@ def apply_bulks(
 
 
 def _others(transaction: Writing, requirement: Standing) -> int:
-    """The last commit that does not name the same `among`; the last one that does left its stamp
-    there."""
-    last, kept = read_sequence(transaction), transaction.get(requirement.among)
-    if kept is None or int.from_bytes(kept[:STAMP_BYTES], "little") != last:
+    """The last commit with another `among`; the last one with this `among` has recorded it."""
+    last, recorded = read_sequence(transaction), transaction.get(requirement.among)
+    if recorded is None or int.from_bytes(recorded[:STAMP_BYTES], "little") != last:
         return last
-    return k.read_number(kept[STAMP_BYTES:])
+    return k.read_number(recorded[STAMP_BYTES:])
 
 
-def _stands(requirement: Requirement, cursor: Cursor) -> bool:
-    """Whether rows in key order are what they were, as far as one pass over them tells."""
+def _is_unchanged(requirement: Requirement, cursor: Cursor) -> bool:
+    """Whether one pass over rows in key order proves that they are unchanged."""
     if not isinstance(requirement, Standing):
         return False
     keys, stamps = requirement.keys, []
     if not keys or not cursor.set_range(keys[0]):
         return False
-    for (key, raw), wanted in zip(cursor.iternext(), keys, strict=False):
-        if key != wanted:
+    for (key, raw), expected_key in zip(cursor.iternext(), keys, strict=False):
+        if key != expected_key:
             return False
         stamps.append(raw[:STAMP_BYTES])
     return b"".join(stamps) == requirement.stamps
 
 
 def _present(transaction: Writing, keys: Sequence[bytes], stamp: bytes) -> list[tuple[int, bytes]]:
-    """What is not ours bears another stamp, or stands twice in the list."""
-    found = []
+    """Keys that existed before this bulk: with another stamp, or repeated in the list."""
+    present = []
     before = None
     for position, key in enumerate(keys):
         raw = transaction.get(key) or b""
         if raw[:STAMP_BYTES] != stamp or key == before:
-            found.append((position, raw[STAMP_BYTES:]))
+            present.append((position, raw[STAMP_BYTES:]))
         before = key
-    return found
+    return present
 
 
 # -- committer -------------------------------------------------------------------------------------
@@ -401,14 +405,14 @@ def _present(transaction: Writing, keys: Sequence[bytes], stamp: bytes) -> list[
 Work = Callable[[Writing], Any]
 MOST_IN_ONE = 256
 MOST_KEYS = 50_000
-UNKNOWN = "the commit was interrupted; nobody knows whether it was applied; read and see"
+UNKNOWN = "the commit was interrupted; read the data to see whether it was applied"
 
 
 class _Ticket:
-    """One caller's work and, later, its outcome.
+    """A caller's work and its outcome.
 
-    The gate is a bare lock: released when there is something to do. Who steps aside has none, and
-    is called."""
+    The gate is a lock that is released when the caller has something to do. A caller that stepped
+    aside has no gate; its `call` is called."""
 
     __slots__ = ("alone", "call", "error", "gate", "leads", "result", "settled", "size", "work")
 
@@ -424,7 +428,7 @@ class _Ticket:
         self.call: Callable[[], None] | None = None
 
     def tell(self) -> None:
-        """It has its outcome."""
+        """Notify the caller that the outcome is known."""
         if self.gate is not None:
             self.gate.release()
         elif self.call is not None:
@@ -437,7 +441,7 @@ class _Ticket:
 
 
 class GroupCommitter:
-    """`run(work)` calls work(transaction) and returns what it returned, once it is durable."""
+    """`run(work)` calls work(transaction) and returns its result once it is durable."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
@@ -445,22 +449,22 @@ class GroupCommitter:
         self._idle = threading.Condition(self._mutex)
         self._busy = False
         self._queue: deque[_Ticket] = deque()
-        self._under_way: list[_Ticket] = []  # in LMDB's transaction; only its leader looks
-        self._committing = False  # LMDB has been asked to commit it
+        self._running: list[_Ticket] = []  # in LMDB's transaction; only its leader reads this
+        self._committing = False  # LMDB's commit was called
         self._closed = ""
         self._to_lead: SimpleQueue[_Ticket | None] = SimpleQueue()
         self._leader: threading.Thread | None = None
 
     @property
     def waiting(self) -> int:
-        """Commits that wait for the one under way."""
+        """Number of commits that wait for the running one."""
         return len(self._queue)
 
     def run(self, work: Work, alone: bool = False, size: int = 1) -> Any:
-        """`size`: how many keys it writes. Work may be run more than once, and stands once.
+        """Run `work` in a transaction. `size`: the number of keys it writes.
 
-        Work that raises an ExuviaError must have written nothing, unless it is `alone`: in a
-        transaction of its own."""
+        Work may be called more than once, but takes effect once. Work that raises an ExuviaError
+        must have written nothing, unless it is `alone`: in a transaction of its own."""
         ticket = _Ticket(work, alone, size)
         here = waiting()
         if here is not None:
@@ -481,7 +485,7 @@ class GroupCommitter:
         return ticket.outcome()
 
     def _begin(self, ticket: _Ticket, call: Callable[[], None]) -> None:
-        """Have it done; `call` when it has its outcome. Raises Unavailable."""
+        """Have the work done; `call` is called after its outcome. Raises Unavailable."""
         ticket.call = call
         with self._mutex:
             if self._closed:
@@ -499,17 +503,17 @@ class GroupCommitter:
         self._to_lead.put(ticket)
 
     def _serve(self) -> None:
-        """Lead for those who have no thread."""
+        """Lead for callers without a thread."""
         while (ticket := self._to_lead.get()) is not None:
             try:
                 self._lead(ticket)
-            except BaseException as error:  # it is for who waits
+            except BaseException as error:  # the caller that waits raises it
                 ticket.error = ticket.error or error
             ticket.tell()
 
     def _lead(self, ticket: _Ticket) -> None:
-        """Do it, and whatever queues up meanwhile."""
-        batch = self._under_way = [ticket]
+        """Do the ticket's work, and all work that queues up meanwhile."""
+        batch = self._running = [ticket]
         self._committing = False
         try:
             if self._closed:
@@ -529,7 +533,7 @@ class GroupCommitter:
     def _follow(self, ticket: _Ticket, gate: threading.Lock) -> None:
         try:
             gate.acquire()
-        except BaseException:  # an interrupt must not leave a lead that nobody takes
+        except BaseException:  # an interrupt must not leave a lead without a leader
             with self._mutex:
                 if ticket in self._queue:
                     self._queue.remove(ticket)
@@ -538,8 +542,8 @@ class GroupCommitter:
             raise
 
     def _together(self, batch: list[_Ticket], joins: bool) -> None:
-        """One transaction for these tickets and, if it `joins`, all that queued up."""
-        self._under_way, self._committing = batch, False
+        """One transaction for these tickets and, if it `joins`, for all that queued up."""
+        self._running, self._committing = batch, False
         with self._environment.write() as transaction:
             done = 0
             while done < len(batch):
@@ -552,7 +556,7 @@ class GroupCommitter:
             ticket.settled = True
 
     def _join(self, batch: list[_Ticket]) -> None:
-        """Take what has queued up, in order, up to the first that wants to be alone."""
+        """Take the queued tickets in order, up to the first one that must be alone."""
         if not self._queue:
             return
         room = MOST_KEYS - sum(ticket.size for ticket in batch[1:])
@@ -572,14 +576,14 @@ class GroupCommitter:
                 self._fail(error)
 
     def _is_final(self, error: Exception) -> bool:
-        """Whether nothing must be tried again."""
+        """Whether a retry is forbidden."""
         if isinstance(error, ExuviaError):
             return isinstance(error, StorageFailed | OutcomeUnknown)
         return self._committing
 
     def _fail(self, error: Exception) -> None:
-        """The transaction under way has failed: nothing of it stands, or nobody knows."""
-        for ticket in self._under_way:
+        """The running transaction has failed: nothing of it is applied, or that is unknown."""
+        for ticket in self._running:
             ticket.settled = True
             if isinstance(error, StorageFailed | OutcomeUnknown):
                 ticket.error = type(error)(str(error))
@@ -590,9 +594,9 @@ class GroupCommitter:
                 ticket.error = error
 
     def _give_up(self, batch: list[_Ticket]) -> None:
-        """The leader ends: what has no outcome yet goes back to the head of the queue."""
+        """The leader ends: tickets without an outcome return to the head of the queue."""
         if self._committing:
-            for ticket in self._under_way:
+            for ticket in self._running:
                 ticket.settled = True
                 ticket.error = OutcomeUnknown(UNKNOWN)
         again = [ticket for ticket in batch[1:] if not ticket.settled]
@@ -604,13 +608,13 @@ class GroupCommitter:
         ticket.error = None
         try:
             ticket.result = ticket.work(transaction)
-        except ExuviaError as error:  # it is this caller's, not its neighbours'
+        except ExuviaError as error:  # an error of this caller, not of the others
             if ticket.alone:
                 raise
             ticket.error = error
 
     def _hand_over(self, batch: list[_Ticket]) -> None:
-        """Wake everybody of the batch, and the next leader."""
+        """Wake all callers of the batch, and the next leader."""
         with self._mutex:
             following = self._queue.popleft() if self._queue else None
             if following is not None:
@@ -626,7 +630,7 @@ class GroupCommitter:
             ticket.tell()
 
     def close(self, why: str) -> None:
-        """Wait for the commit under way; later ones raise Unavailable."""
+        """Wait for the running commit; later ones raise Unavailable with this reason."""
         with self._mutex:
             self._closed = why
             self._idle.wait_for(lambda: not self._busy)

@@ -1,25 +1,25 @@
-"""The store's file made small again: as a copy, or in its place.
+"""Compacting the store's file: as a copy, or in its place.
 
-`copy`   an online copy of what is committed, without free pages. The store itself stays as it is.
-`Swap`   the same copy takes the file's place, while all processes go on running:
+`copy`   an online copy of the committed state, without free pages. The store does not change.
+`Swap`   such a copy replaces the file, while all processes continue to run:
 
-    1  gate taken                  writers of all processes wait; readers read on
-    2  copied, synced, compared    data.mdb.compact, beside the file
-    3  DOOR taken, number odd      nobody opens the store; who sees the odd number ends its
-                                   snapshots, closes the file and waits
-    4  all have closed             the kernel tells: nobody has a lock on lock.mdb
-    5  renamed, folder synced      the one step that counts
-    6  number even, all given back who wants to read or write opens the file anew
+    1  gate taken                  writers of all processes wait; readers continue
+    2  copied, synced, compared    data.mdb.compact, next to the file
+    3  DOOR taken, number odd      no process opens the store; each one that sees the odd number
+                                   ends its snapshots, closes the file and waits
+    4  all have closed             the kernel shows no lock on lock.mdb
+    5  renamed, folder synced      the decisive step
+    6  number even, all released   the next use opens the new file
 
-The number (`swap`, 8 bytes that every process has mapped) is looked at before each transaction. It
-has to be so strict because a reader of the old file would not see what is committed to the new one,
-and because LMDB's shared table of readers and transactions belongs to one file.
+The number (`swap`, 8 bytes that every process has mapped) is checked before each transaction. This
+must be strict: a reader of the old file would not see commits to the new one. LMDB's shared table
+of readers and transactions also belongs to one file.
 
-A crash at any point: the kernel gives gate, DOOR and SWAPPER back. An odd number whose swapper is
-gone means that it is over, as a rename happened or did not: whoever sees it syncs the folder and
-opens what is there. Before step 5 that is the old file, and some may never have closed it; after it
-everybody had. A process that does not close in time (stopped, in a debugger) ends the swap at step
-4, with its pid; nothing was changed.
+After a crash the kernel releases gate, DOOR and SWAPPER. An odd number without a swapper means that
+the swap is over, with or without the rename. A process that sees this syncs the folder and opens
+the present file. Before step 5 that is the old file, which some may never have closed; after it
+all had closed. A process that does not close in time (stopped, in a debugger) ends the swap at step
+4 with its pid; then nothing has changed.
 """
 
 import os
@@ -46,7 +46,7 @@ At = Callable[[str], None]
 
 
 def copy(opened: lmdb.Environment, folder: str) -> int:
-    """Write a compact copy, a whole store's data file, into an empty folder; its bytes."""
+    """Write a compact copy, a complete data file, into an empty folder. Returns its bytes."""
     private_files.make_folder(folder)
     if os.listdir(folder):
         raise Unavailable(f"{folder} is not empty: a copy needs a folder of its own")
@@ -74,7 +74,7 @@ def sync_folder(folder: str) -> None:
 
 
 def estimate_s(environment: Environment) -> float:
-    """How long writers will wait for a swap: the data at the speed of a probe on this disk."""
+    """The expected wait of writers for a swap: the data at this disk's probed speed. Unit: s."""
     pages = pages_of(environment.lmdb)
     path = environment.file(DRAFT + ".probe")
     began = time.monotonic()
@@ -88,9 +88,9 @@ def estimate_s(environment: Environment) -> float:
 
 
 class Swap:
-    """One swap by this process, which has the store open. `at` is told each step: tests kill there.
+    """A swap by this process, which has the store open. `at` is called at each step: for tests.
 
-    Raises Unavailable where it cannot be done now; then nothing has changed."""
+    Raises Unavailable if it is not possible now; then nothing has changed."""
 
     def __init__(self, environment: Environment, at: At = lambda step: None) -> None:
         self._environment = environment
@@ -99,7 +99,7 @@ class Swap:
         self._pause = threading.Event()
 
     def run(self) -> tuple[int, int]:
-        """(bytes before, bytes after). The environment is closed for good afterwards."""
+        """Returns (bytes before, bytes after). Afterwards the environment stays closed."""
         environment = self._environment
         gate, locks = environment.gate, environment.locks
         if not locks.try_take(SWAPPER):
@@ -119,7 +119,7 @@ class Swap:
             locks.release(SWAPPER)
 
     def _move(self, done: threading.Event) -> None:
-        """Waiting writers must not take this long tenure for a hanging one."""
+        """Show progress, so that waiting writers do not take this long tenure for a hanging one."""
         while not done.wait(MOVES_EVERY_S):
             self._environment.gate.progress()
 
@@ -130,9 +130,9 @@ class Swap:
             os.unlink(self._draft)
         self._at("writers stopped")
         environment.lmdb.begin(write=True).abort()
-        environment.gate.begun()
+        environment.gate.has_begun()
         _write_copy(environment.lmdb, self._draft)
-        # The copy opens, and has as many entries and the same sequence
+        # Check that the copy opens, and has the same number of entries and the same sequence
         copied = lmdb.open(self._draft, subdir=False, readonly=True, lock=False)
         try:
             with copied.begin() as new, environment.lmdb.begin() as old:
@@ -168,11 +168,11 @@ class Swap:
             lock_file = LockFile(environment.file("lock.mdb"))
             try:
                 deadline = time.monotonic() + CLOSE_WAIT_S
-                while (held := lock_file.holder(0, 0)) is not None:
+                while (holder := lock_file.holder(0, 0)) is not None:
                     if time.monotonic() > deadline:
                         raise Unavailable(
-                            f"process {held[0]} does not let the store's file go (is it stopped?): "
-                            "nothing was changed"
+                            f"process {holder[0]} does not close the store's file (is it stopped?)"
+                            ": nothing was changed"
                         )
                     self._pause.wait(PAUSE_S)
             finally:

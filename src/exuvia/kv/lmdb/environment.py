@@ -1,22 +1,21 @@
-"""The opened store: files, locks, LMDB's environment, and the one way to a write transaction.
+"""The opened store: files, locks, LMDB's environment, and the only way to a write transaction.
 
-    DOOR taken -> am I alone? yes: record where we are / no: compare -> a member -> DOOR given back
+    take DOOR -> any other member? no: record place / yes: compare -> become member -> release DOOR
 
-LMDB's engine 1.0 is chosen for new stores: its keys may be 1,978 bytes long, the older one's 511,
-and an index on a VARCHAR(255) needs a thousand. Opened once per process; a forked child opens it
-anew.
+New stores use LMDB's engine 1.0: its keys may have 1,978 bytes, those of the older engine 511, and
+an index on a VARCHAR(255) needs a thousand. The store is opened once per process; a forked child
+opens it again.
 
-    open --a commit met an error of the disk--> snapshots ended, closed, opened anew, synced -> open
+    open --disk error in a commit--> snapshots ended, closed, opened again, synced -> open
       |                                             ^                            | the disk fails
       |                                             `---- at the next use -------'
-      |--another process exchanges the file (compact)--> closed --over--> opened anew -> open
-      `--data.mdb is not at its path any more, or was cut--> lost: every use is Broken, for ever
+      |--another process exchanges the file (compact)--> closed --over--> opened again -> open
+      `--data.mdb was removed, replaced or cut--> lost: every use raises Broken, for ever
 
-Lost: whoever removed or replaced the files left this process with files that nobody else sees. What
-it acknowledged there would be gone with it, so it stops at the first commit, or look of the
-caretaker, after that.
+Lost: this process has files that no other process sees, so its commits would be lost with it. It
+stops at the next commit, or at the next check of the caretaker.
 
-Settings stand in the URL: `lmdb:///path?stall_s=5&map_bytes=1073741824`.
+Settings are in the URL: `lmdb:///path?stall_s=5&map_bytes=1073741824`.
 """
 
 import ctypes
@@ -61,18 +60,19 @@ from exuvia.kv.lmdb.native import (
 
 @dataclass(frozen=True)
 class LmdbSettings:
-    """All times in seconds.
+    """Settings of a store. Times in seconds.
 
-    `map_bytes` bounds the data file (sparse: it costs nothing until used); the first process to
-    open a store sets it for all, as long as one has it open. `stall_s` is how long one write
-    transaction of another process may last before that process is ended. `idle_s` and `query_s`
-    are how long a snapshot lives unused, and at all. `fallback_s` is how often a waiter looks
-    although nobody woke it. `readers` is how many snapshots all processes together can have open:
-    LMDB's table of readers, 64 bytes each, which whoever opens the store first makes for all.
-    `sync=0` is for tests and throw-away data: commits are not durable.
-    `reserve_bytes`: what a fill leaves free on the disk, for everything else.
-    `kept_bytes`: how much replaced data a snapshot may keep in the file before it is ended.
-    `id`: only the store that was made under it is opened, and none is made.
+    `map_bytes`: limit of the data file (sparse: unused bytes cost nothing). The first process to
+    open a store sets it for all, as long as one has it open.
+    `stall_s`: a process whose write transaction makes no progress for this time is ended.
+    `idle_s`, `query_s`: maximum time of a snapshot without use, and in total.
+    `fallback_s`: interval of checks of a waiter without a wake-up.
+    `readers`: maximum number of open snapshots in all processes: LMDB's reader table, 64 bytes
+    each. The first process to open the store sets it for all.
+    `sync=0`: for tests and temporary data; commits are not durable.
+    `reserve_bytes`: free disk space that a backfill leaves for other work.
+    `kept_bytes`: replaced data that a snapshot may retain in the file before it is ended.
+    `id`: open only the store with this id, and create none.
     """
 
     map_bytes: int = 1 << 40
@@ -88,32 +88,34 @@ class LmdbSettings:
 
     @property
     def tick_s(self) -> float:
-        """How often the caretaker looks around."""
+        """Interval of the caretaker. Unit: s."""
         return max(0.01, min(1.0, self.stall_s / 8, self.idle_s / 4, self.query_s / 4))
 
 
 def client_share(readers: int, processes: int) -> int:
-    """How many snapshots the clients of one process may hold open, where so many have the store.
+    """The number of snapshots that clients of one process may hold, for this number of processes.
 
-    A quarter of the table is nobody's share, and neither is what a process without clients leaves:
-    the loops of every process live on it (heartbeats, schema changes, Spark's tasks), so they find
-    a place however many clients there are. A share shrinks when a process comes; who has more then
-    keeps it until it ends."""
+    A quarter of the table is in no share, and processes without clients do not use theirs. These
+    places are for the loops of all processes (heartbeats, schema changes, Spark's tasks), however
+    many clients there are. Shares shrink when a process opens the store; a process keeps snapshots
+    above its new share until they end."""
     return max(1, readers * 3 // 4 // processes)
 
 
 def from_query(query: str) -> LmdbSettings:
-    """Settings from a URL's query part. Raises Unavailable for a name or value that is none."""
-    known = {field.name: field.type for field in fields(LmdbSettings)}
+    """Settings from a URL's query part. Raises Unavailable for an unknown name or wrong value."""
+    types = {field.name: field.type for field in fields(LmdbSettings)}
     chosen: dict[str, int | float | bool | str] = {}
     for name, text in parse_qsl(query, keep_blank_values=True):
-        if name not in known:
-            raise Unavailable(f"the store knows no setting {name!r}; it knows {', '.join(known)}")
-        if known[name] in (str, "str"):
+        if name not in types:
+            raise Unavailable(
+                f"unknown setting {name!r} of the store; use one of {', '.join(types)}"
+            )
+        if types[name] in (str, "str"):
             chosen[name] = text
             continue
         try:
-            chosen[name] = float(text) if known[name] in (float, "float") else int(text)
+            chosen[name] = float(text) if types[name] in (float, "float") else int(text)
         except ValueError as error:
             raise Unavailable(f"the store's setting {name} is no number: {text!r}") from error
     return LmdbSettings(**chosen)  # type: ignore[arg-type]
@@ -126,13 +128,13 @@ OPEN_WAIT_S, OPEN_PAUSE_S = 10.0, 0.001
 SWAP_WAIT_S = 30.0
 READER_BYTES = 64
 SEQUENCE_KEY = b"\x00sequence"
-"""Where the last commit sequence stands:
+"""The key of the last commit sequence: 8 bytes, little-endian.
 
-8 bytes, little-endian. Keys below b"\\x01" are the engine's own."""
+Keys below b"\\x01" are the engine's own."""
 
 SMALL_BYTES = 1 << 20
 _KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE of linux/falloc.h
-UNKNOWN = "nobody knows whether it was applied; read and see"
+UNKNOWN = "its outcome is unknown; read the data to see whether it was applied"
 
 _OWN_FILES = (
     *(".", "data.mdb", "lock.mdb", "locks", "notes", "swap", process.RECORD, "readers.json"),
@@ -140,7 +142,7 @@ _OWN_FILES = (
 )
 _opened: set[str] = set()
 _parents: "list[Environment]" = []
-"""Those of the process that forked this one: never to be closed here."""
+"""Environments of the process that forked this one: they must not be closed here."""
 
 log = logging.getLogger(__name__)
 
@@ -149,7 +151,7 @@ _libc.fallocate64.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes
 
 
 class SwapNumber:
-    """Counts exchanges of the data file; odd while one is under way. Mapped by every process."""
+    """The number of file exchanges; odd during one. Mapped by every process."""
 
     def __init__(self, path: str) -> None:
         file = private_files.opened(path)
@@ -160,23 +162,23 @@ class SwapNumber:
             os.close(file)
 
     def read(self) -> bytes:
-        """8 bytes, little-endian."""
+        """The number as 8 bytes, little-endian."""
         return self._shared[:]
 
     def begin(self) -> None:
-        """The next odd number."""
+        """Set the next odd number."""
         now = int.from_bytes(self.read(), "little")
         self._shared[:] = (now + 1 + now % 2).to_bytes(8, "little")
 
     def end(self) -> None:
-        """The even number after it."""
+        """Set the even number after it."""
         self._shared[:] = (int.from_bytes(self.read(), "little") + 1).to_bytes(8, "little")
 
 
 class _Turn:
     """One write transaction with its tenure of the gate; see Environment.write.
 
-    A class, since each commit of a client enters one: a generator takes twice as long."""
+    A class, because each client commit enters one, and a generator takes twice as long."""
 
     __slots__ = ("_environment", "_transaction")
 
@@ -188,7 +190,7 @@ class _Turn:
         try:
             environment.gate.enter()
             self._transaction = environment.begin_write()
-            environment.gate.begun()
+            environment.gate.has_begun()
         except BaseException as error:
             self._leave()
             if isinstance(error, lmdb.Error):
@@ -217,9 +219,9 @@ class _Turn:
 
 
 class Environment:
-    """Raises Unavailable where the store cannot be opened from here; the text says why.
+    """The opened store of this process. Raises Unavailable with the reason if that fails.
 
-    `embedded`: this process is somebody's program, which others end only inside the gate."""
+    `embedded`: this process is a user's program, which others end only inside the gate."""
 
     def __init__(
         self, path: str, settings: LmdbSettings, clock: Clock, embedded: bool = False
@@ -235,7 +237,7 @@ class Environment:
         self.before_closing: Callable[[str], None] = lambda why: None
         self.lost = ""
         self.pages: DataFile | None = None
-        """What reads whole pages of the open file (leaves.py)."""
+        """Reads whole pages of the open file (leaves.py)."""
         self._closed = False
         self._room_end = 0
         self._opening = threading.RLock()
@@ -282,12 +284,12 @@ class Environment:
 
     @contextmanager
     def _door(self) -> Iterator[None]:
-        """Be the only process that opens, or exchanges, the store's file."""
+        """Exclusive permission to open or exchange the store's file."""
         deadline, pause = self._clock.monotonic() + OPEN_WAIT_S, threading.Event()
         while not self.locks.try_take(DOOR):
-            held = self.locks.holder(DOOR)
-            if held and self._clock.monotonic() > deadline:
-                raise Unavailable(f"process {held[0]} has been opening {self.path} for too long")
+            holder = self.locks.holder(DOOR)
+            if holder and self._clock.monotonic() > deadline:
+                raise Unavailable(f"process {holder[0]} has been opening {self.path} for too long")
             pause.wait(OPEN_PAUSE_S)
         try:
             yield
@@ -295,7 +297,7 @@ class Environment:
             self.locks.release(DOOR)
 
     def _agree(self) -> int:
-        """Record or compare where we are; the size of the map."""
+        """Record our place, or compare it with that of other members. Returns the map's size."""
         record = self.file(process.RECORD)
         recorded = process.read_place(record)
         fresh = recorded is None or not recorded.id or self._file() is None
@@ -311,8 +313,8 @@ class Environment:
             return recorded.map_bytes
         if recorded != ours:
             process.record_place(record, ours)
-        # Give the reader table real blocks: a full disk must not become a bus error when it is
-        # touched
+        # Give the reader table real blocks, so that a full disk does not cause a bus error when it
+        # is used
         file = private_files.opened(self.file("lock.mdb"))
         try:
             os.posix_fallocate(file, 0, (self.settings.readers + 8) * READER_BYTES)
@@ -353,7 +355,7 @@ class Environment:
         return opened
 
     def _file(self) -> tuple[int, int] | None:
-        """Device and inode of the data file; None if there is none."""
+        """Device and inode of the data file, or None."""
         try:
             status = os.stat(self.data_path)
         except FileNotFoundError:
@@ -361,10 +363,10 @@ class Environment:
         return status.st_dev, status.st_ino
 
     def shut(self) -> None:
-        """End all snapshots and close the file; the next use opens it anew."""
+        """End all snapshots and close the file; the next use opens it again."""
         with self._opening:
             if self._is_open:
-                self.before_closing("the store's file is being exchanged; begin again")
+                self.before_closing("the store's file is being exchanged; repeat the transaction")
                 self._shut(self.lmdb)
 
     def _shut(self, opened: lmdb.Environment) -> None:
@@ -374,41 +376,42 @@ class Environment:
         self._sign.close()
 
     def orphan(self) -> None:
-        """In a forked child: the files are the parent's. They stay open here, for closing one would
-        give up the locks that the child takes on the same file when it opens the store itself.
-        py-lmdb lets an environment of another process go without touching it, and opens the files
-        once none is left."""
+        """Abandon the environment in a forked child, because the files are the parent's.
+
+        They stay open: closing one would release the locks that the child takes on the same file
+        when it opens the store itself. Without a reference, py-lmdb frees an environment of another
+        process without touching it; then the files can be opened again."""
         self._sign.close()
         self._is_open = False
         del self.lmdb
         _parents.append(self)
         _opened.discard(self.path)
 
-    # -- the files are still ours ----------------------------------------------------------------
+    # -- checking the files ----------------------------------------------------------------------
 
     def look(self) -> None:
-        """Raises Broken once the data file is not the one that was opened, or was cut."""
+        """Raises Broken if the data file was removed, replaced or cut."""
         if self.lost:
             raise Broken(self.lost)
-        if self._is_open and not self.is_swapped():  # else there is nothing that could be lost
+        if self._is_open and not self.is_swapped():  # else no file can be lost
             self._check_files()
 
     def _check_files(self) -> None:
-        known = self._bytes  # before the look: another thread may have seen it larger since
+        known_bytes = self._bytes  # read before the stat: another thread may see a larger file
         try:
             status = os.stat(self.data_path)
-            found = (status.st_dev, status.st_ino)
+            file = (status.st_dev, status.st_ino)
         except FileNotFoundError:
-            status, found = None, None
-        if found != self._files:
-            what = "was removed" if found is None else "was replaced by another file"
+            status, file = None, None
+        if file != self._files:
+            what = "was removed" if file is None else "was replaced by another file"
             self._lose(
                 f"{self.data_path} {what} while it was open: this process has only the old file, "
                 "where nothing would last, and stops; put the right file there and start it again"
             )
-        elif status is not None and status.st_size < known:
+        elif status is not None and status.st_size < known_bytes:
             self._lose(
-                f"{self.data_path} was cut from {known} to {status.st_size} bytes while it "
+                f"{self.data_path} was cut from {known_bytes} to {status.st_size} bytes while it "
                 "was open: this process stops; restore the last good copy"
             )
         elif status is not None:
@@ -420,24 +423,24 @@ class Environment:
         self.before_closing(why)
         raise Broken(why)
 
-    # -- the file is exchanged (see compact) ------------------------------------------------------
+    # -- exchanging the file (see compact) --------------------------------------------------------
 
     def is_swapped(self) -> bool:
-        """Whether the file that this process has open is, or may be, no longer the store's."""
+        """Whether the open file is, or may be, no longer the store's."""
         return self.swap.read() != self._swap_seen
 
     def _swap_is_under_way(self) -> bool:
         return bool(self.swap.read()[0] & 1) and self.locks.holder(SWAPPER) is not None
 
     def yield_to_swap(self) -> bool:
-        """Close the file if another process waits for that. Whether an exchange is under way."""
+        """Close the file if another process waits for that. Returns whether it exchanges it."""
         if not self.is_swapped() or not self._swap_is_under_way():
             return False
         self.shut()
         return True
 
     def follow_swap(self) -> None:
-        """Wait for the exchange to be over, and open what is there. Raises Unavailable."""
+        """Wait for the end of the exchange and open the new file. Raises Unavailable."""
         if not self.is_swapped():
             return
         deadline, pause = self._clock.monotonic() + SWAP_WAIT_S, threading.Event()
@@ -449,22 +452,23 @@ class Environment:
             if not self.is_swapped():
                 return
             self.shut()
-            with self._door():  # no exchange begins while it is opened
-                seen = self.swap.read()
+            with self._door():  # prevents an exchange while it is opened
+                number = self.swap.read()
                 folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
                 try:
-                    os.fsync(folder)  # who exchanged it may have been killed before it did that
+                    os.fsync(folder)  # the exchanging process may have been killed before that
                 finally:
                     os.close(folder)
                 self.lmdb = self._open()
-                self._swap_seen = seen
+                self._swap_seen = number
             self._room_end = 0
 
     # -- room ------------------------------------------------------------------------------------
 
     def keep_room(self) -> None:
-        """Blocks behind the last page, so that small commits (heartbeats, the notes of jobs) go on
-        when something else has filled the disk."""
+        """Reserve blocks after the last page for small commits (heartbeats, notes of jobs).
+
+        They then work even if other files have filled the disk."""
         end = (self.lmdb.info()["last_pgno"] + 1) * self.lmdb.stat()["psize"]
         if not self.settings.sync or self._room_end - end > SMALL_BYTES // 2:
             return
@@ -476,42 +480,42 @@ class Environment:
             os.close(file)
 
     def free_bytes(self) -> int:
-        """Of the disk that the file is on, as far as ordinary users may fill it."""
+        """Free bytes of the file's disk that ordinary users may fill."""
         disk = os.statvfs(self.path)
         return disk.f_bavail * disk.f_frsize
 
     def require_room(self) -> None:
-        """Raises OutOfSpace while the disk has less than what large writes leave to small ones."""
-        free, kept = self.free_bytes(), self.settings.reserve_bytes
-        if free < kept:
+        """Raises OutOfSpace if the disk has less than the reserve for small writes."""
+        free, reserve = self.free_bytes(), self.settings.reserve_bytes
+        if free < reserve:
             raise OutOfSpace(
-                f"Disk full ({self.path}: {free} bytes are free; large writes leave {kept} to "
+                f"Disk full ({self.path}: {free} bytes are free; large writes leave {reserve} to "
                 "clients); nothing was applied; free some space"
             )
 
-    # -- opened anew -----------------------------------------------------------------------------
+    # -- opening again ---------------------------------------------------------------------------
 
-    def reopen(self, seen: lmdb.Environment, why: str) -> None:
-        """Open anew what failed, unless another thread has done it; all snapshots end.
+    def reopen(self, failed_environment: lmdb.Environment, why: str) -> None:
+        """Open the failed environment again, unless another thread did; all snapshots end.
 
-        Raises Unavailable while it cannot be opened and synced; the next use tries again."""
+        Raises Unavailable if it cannot be opened and synced; the next use tries again."""
         with self._opening:
             self.follow_swap()
-            if self.lmdb is not seen:
+            if self.lmdb is not failed_environment:
                 return
             if self._closed:
                 raise Unavailable("the store is closed")
             if self.lost:
                 raise Broken(self.lost)
-            log.warning("the store is opened anew", extra={"reason": why})
-            self.before_closing(f"the store was opened anew: {why}")
+            log.warning("the store is opened again", extra={"reason": why})
+            self.before_closing(f"the store was opened again: {why}")
             if self._is_open:
-                self._shut(seen)
+                self._shut(failed_environment)
             self._check_files()
             with self._door():
                 opened = self._open()
             try:
-                opened.sync(True)  # LMDB put the old meta page back where writing it failed
+                opened.sync(True)  # LMDB restored the old meta page after the failed write
             except lmdb.Error as error:
                 self._shut(opened)
                 raise StorageFailed(failed(self.data_path, code_of(error))) from error
@@ -521,21 +525,21 @@ class Environment:
 
     @property
     def readers(self) -> int:
-        """How many read transactions all processes can have open: as the first of them said."""
+        """Maximum number of open read transactions in all processes, set by the first of them."""
         return int(self.lmdb.info()["max_readers"])
 
     def read(self) -> Reading:
-        """A read transaction. The caller ends it. Raises Unavailable when there are too many."""
+        """A read transaction, to be ended by the caller. Raises Unavailable at the limit."""
         if self.lost or self.swap.read() != self._swap_seen:
             return self._begin(write=False)
         try:
-            found: Reading = self.lmdb.begin()  # type: ignore[assignment]
-            return found
+            transaction: Reading = self.lmdb.begin()  # type: ignore[assignment]
+            return transaction
         except lmdb.Error:
             return self._begin(write=False)
 
     def _begin(self, write: bool) -> Reading | Writing:
-        """A transaction; where the environment has failed, of one that is opened anew."""
+        """A transaction; if the environment has failed, it is opened again first."""
         if self.lost:
             raise Broken(self.lost)
         for last in (False, True):
@@ -558,22 +562,22 @@ class Environment:
     def write(self) -> "_Turn":
         """A context: a transaction through the gate, committed at its end, aborted by an error.
 
-        Threads of one process exclude each other before they come here (see committer)."""
+        Only one thread of a process may enter at a time (see committer)."""
         return _Turn(self)
 
     def begin_write(self) -> Writing:
-        """The write transaction, once the gate is ours and the file is seen to be the store's."""
+        """The write transaction, if the file is still the store's; the caller has the gate."""
         if self.swap.read() != self._swap_seen:
             self.follow_swap()
         self.look()
         try:
-            found: Writing = self.lmdb.begin(write=True)  # type: ignore[assignment]
-            return found
+            transaction: Writing = self.lmdb.begin(write=True)  # type: ignore[assignment]
+            return transaction
         except lmdb.Error:
             return cast(Writing, self._begin(write=True))
 
     def commit(self, transaction: Writing) -> None:
-        """Durably. Raises what is known of it if that fails."""
+        """Commit durably. After a failure, raises an error that states the outcome."""
         opened, number = self.lmdb, transaction.id()
         try:
             transaction.commit()
@@ -581,7 +585,7 @@ class Environment:
             raise self._judge(error, opened, number) from error
 
     def _judge(self, error: lmdb.Error, opened: lmdb.Environment, number: int) -> ExuviaError:
-        """What is known of transaction `number` after the error of its commit (see failures)."""
+        """The outcome of transaction `number` after an error of its commit."""
         if is_out_of_space(error) and not _gave_up(opened):
             return translate(error, self.data_path)
         reason = failed(self.data_path, code_of(error))
@@ -598,7 +602,7 @@ class Environment:
         return StorageFailed(f"{reason}; nothing was applied")
 
     def close(self) -> None:
-        """Leave the store. No transaction may be open; who begins one now is refused."""
+        """Leave the store. No transaction may be open; new ones are refused."""
         with self._opening:
             self._closed = True
             if self._is_open:
@@ -608,7 +612,7 @@ class Environment:
 
 
 def _gave_up(opened: lmdb.Environment) -> bool:
-    """Whether LMDB will do nothing more in this environment."""
+    """Whether LMDB refuses all work in this environment."""
     try:
         opened.begin().abort()
     except lmdb.Error:

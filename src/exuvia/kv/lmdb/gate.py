@@ -1,49 +1,45 @@
-"""The record locks of a folder, and the gate made of two of them: one writer at a time, in turn,
-and always known.
+"""The record locks of a folder, and the gate, which orders the writers of all processes.
 
-LMDB has a write mutex of its own, but it does not tell who holds it, cannot be waited for with a
-bound, and lets a busy process starve the others. So every write transaction of Exuvia passes this
-gate first:
+LMDB has a write mutex of its own. It does not show its holder, allows no timeout, and lets a busy
+process starve the others. Every write transaction of Exuvia therefore passes this gate first:
 
-    take TURN   wait for WRITER   (count the tenure)   give TURN back   write   give WRITER back
+    take TURN   wait for WRITER   (count the tenure)   release TURN   write   release WRITER
 
-Whoever waits for WRITER holds TURN, so the process that just wrote cannot overtake it. The two
-numbers in `notes` grow with every turn and tenure: a waiter that sees the same holders *and* the
-same numbers for long knows that it is one and the same write transaction that lasts. A process
-stopped between taking a lock and counting changes nothing: the kernel already names it as holder,
-and the number stands still.
+The process that waits for WRITER holds TURN, so the process that just wrote cannot overtake it. The
+first two numbers in `notes` grow with every turn and tenure. A waiter that sees the same holders
+*and* the same numbers for long knows that a single write transaction is still running. A process
+stopped between taking a lock and counting makes no difference: the kernel already names it as
+holder, and the number does not change.
 
-The third number is the tenure under way, 0 between tenures, and the sixth the process whose it is.
-One that is under way while nobody has the lock, or another process, was left by one that ended in
-it. LMDB may have its transaction on disk and show it to no reader until the next writer's has
-begun: so the next writer leaves these two as they are until then, however long the machine lets it
-wait with the lock in its hands, and who reads meanwhile must settle that first (see store).
+The third number is the running tenure, 0 between tenures; the sixth is the process of that tenure.
+If the lock is free, or another process has it, that process ended inside its tenure. LMDB may then
+have its transaction on disk, but shows it to no reader before the next writer has begun. The next
+writer therefore leaves these two numbers unchanged until it has begun, even if it is delayed while
+it has the lock. Readers must first have a writer begin (see store).
 
-One transaction is one tenure, so a large commit is a long one. The fourth number is its progress:
-it grows with every thousand keys checked or written. The fifth is the thread that writes, whose
-waits for the disk a waiter can see in /proc (see caretaker). So a tenure that is long because there
-is much to do is told from one that stands still.
+A transaction is one tenure, so a large commit is a long one. The fourth number is its progress: it
+grows with every thousand keys checked or written. The fifth is the thread that writes; waiters can
+see its disk waits in /proc (see caretaker). This distinguishes a long tenure from a hanging one.
 
-`longest_s` is the longest tenure of this process so far, `held_s` the sum of all.
+`longest_s` is the longest tenure of this process, `held_s` the sum of all its tenures.
 
 A record lock of the kernel on the lock file ends with its process, and the kernel names the holder:
 
     byte                 held by
     DOOR                 a process that is opening the store
-    TURN                 the process whose turn to write is next
+    TURN                 the process that writes next
     WRITER               the process that writes
     SWAPPER              the process that exchanges the data file (see compact)
-    ROWS                 the process that is in the table of row locks (see shared_locks)
+    ROWS                 the process that uses the table of row locks (see shared_locks)
     SEATS + n            the process that has seat n of that table
     MEMBERS + pid        every process that has the store open
-    BULKS + pid          a process while a chain of bulks of its own waits or is written
-    HOSTS + pid          a process that is a program of others, which has the store embedded
+    BULKS + pid          a process while a chain of its bulks waits or is written
+    HOSTS + pid          a user's program that embeds the store
 
-POSIX locks (fcntl) rather than flock: a forked child does not inherit them, and F_GETLK tells the
-holder's pid, so that there is no moment in which a lock is taken and nobody knows by whom. Their
-two traps are kept out here: they do not exclude threads of one process (callers hold a mutex of
-their own), and closing *any* descriptor of the file gives all of a process's locks up (the file
-is opened once).
+These are POSIX locks (fcntl) rather than flock. A forked child does not inherit them, and F_GETLK
+returns the holder's pid, so the holder of a lock is known at every moment. They have two traps.
+They do not exclude threads of one process: callers hold a mutex. Closing *any* descriptor of the
+file releases all locks of the process: the file is opened once.
 """
 
 import errno
@@ -87,32 +83,32 @@ class LockFile:
         return True
 
     def take(self, byte: int) -> None:
-        """Take a lock, waiting without end for the process that has it."""
+        """Take a lock; waits without a limit for the process that has it."""
         fcntl.lockf(self._file, fcntl.LOCK_EX, 1, byte)
 
     def release(self, byte: int) -> None:
-        """Give a lock back."""
+        """Release a lock."""
         fcntl.lockf(self._file, fcntl.LOCK_UN, 1, byte)
 
     def holder(self, byte: int, width: int = 1) -> tuple[int, int] | None:
         """(pid, byte) of another process's lock in the range, or None.
 
-        The pid is 0 if it is not in our namespace."""
-        asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, byte, width, 0)
-        kind, _, start, _, pid = _FLOCK.unpack(fcntl.fcntl(self._file, fcntl.F_GETLK, asked))
+        The pid is 0 if the process is in another pid namespace."""
+        request = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, byte, width, 0)
+        kind, _, start, _, pid = _FLOCK.unpack(fcntl.fcntl(self._file, fcntl.F_GETLK, request))
         return None if kind == fcntl.F_UNLCK else (pid, start)
 
     def members(self) -> list[int]:
         """Pids of the other processes that have the store open."""
         pids = []
         byte = MEMBERS
-        while (held := self.holder(byte, MEMBERS + MOST_PIDS - byte)) is not None:
-            pids.append(held[0])
-            byte = held[1] + 1
+        while (holder := self.holder(byte, MEMBERS + MOST_PIDS - byte)) is not None:
+            pids.append(holder[0])
+            byte = holder[1] + 1
         return pids
 
     def close(self) -> None:
-        """Give all locks back."""
+        """Release all locks."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
@@ -125,10 +121,10 @@ _NOTES_BYTES = 48
 
 
 class Holders(NamedTuple):
-    """Who keeps the gate now:
+    """The present holders of the gate.
 
-    pids of other processes (0: nobody), the numbers of turn and tenure, how far the writer has come
-    and its thread (0: not told)."""
+    `turn`, `writer`: pids of other processes, or 0. `turns`, `tenures`: the numbers of each.
+    `progress` and `thread` are the writer's; `thread` 0: unknown."""
 
     turn: int
     writer: int
@@ -139,12 +135,12 @@ class Holders(NamedTuple):
 
     @property
     def blamed(self) -> int:
-        """The pid that must move first; 0 if nobody is in the way."""
+        """The pid for which the others wait, or 0."""
         return self.writer or self.turn
 
 
 class Gate:
-    """The callers of one process exclude each other; `waiting` may be read by any thread."""
+    """The gate of this process. Its callers exclude each other; any thread may read `waiting`."""
 
     def __init__(self, locks: LockFile, notes_path: str, clock: Callable[[], float]) -> None:
         self.locks = locks
@@ -152,19 +148,19 @@ class Gate:
         self._entered_s = 0.0
         self.longest_s = self.held_s = 0.0
         self.tenures = 0
-        self.inside = self._begun = False
+        self.inside = self._has_begun = False
         self._pid = os.getpid()
         self.waiting = False
         file = private_files.opened(notes_path)
         try:
             os.posix_fallocate(file, 0, _NOTES_BYTES)
-            # never closed: a thread may still look while another one closes the store
+            # never closed: a thread may still read it while another one closes the store
             self._notes = memoryview(mmap.mmap(file, _NOTES_BYTES)).cast("Q")
         finally:
             os.close(file)
 
     def enter(self) -> None:
-        """Return when this process may write."""
+        """Wait until this process may write."""
         notes, self.waiting = self._notes, True
         try:
             self.locks.take(TURN)
@@ -181,18 +177,18 @@ class Gate:
             self.locks.release(TURN)
             self.waiting = False
 
-    def begun(self) -> None:
-        """LMDB's transaction has begun: what a killed writer left is in order now."""
-        self._begun, notes = True, self._notes
+    def has_begun(self) -> None:
+        """To be called when LMDB's transaction has begun, which repairs a killed writer's state."""
+        self._has_begun, notes = True, self._notes
         notes[_PROCESS] = self._pid
         notes[_OPEN] = notes[_TENURES]
 
     def leave(self) -> None:
-        """Let the next one write."""
-        if self._begun:
+        """End the tenure."""
+        if self._has_begun:
             self._notes[_OPEN] = 0
         self._notes[_THREAD] = 0
-        self.inside = self._begun = False
+        self.inside = self._has_begun = False
         self.locks.release(WRITER)
         lasted_s = self._clock() - self._entered_s
         self.tenures += 1
@@ -202,19 +198,21 @@ class Gate:
 
     @property
     def lasts_s(self) -> float:
-        """How long this process has had the gate. Unit: s."""
+        """Duration of the present tenure. Unit: s."""
         return self._clock() - self._entered_s
 
     @property
-    def is_wanted(self) -> bool:
-        """Whether another process waits for the one inside, and with more than bulks."""
+    def has_waiter(self) -> bool:
+        """Whether another process waits with more than bulks."""
         waiting = self.locks.holder(TURN)
         return waiting is not None and self.locks.holder(BULKS + waiting[0]) is None
 
     @contextmanager
     def with_bulks(self) -> Iterator[None]:
-        """What this process writes meanwhile is no reason for other bulks to give way: a sync for
-        every few milliseconds of several tasks would be most of what they do."""
+        """Other processes' bulks need not stop early for writes of this context.
+
+        Otherwise bulks of several tasks would sync every few milliseconds, which takes more time
+        than the writing."""
         self.locks.try_take(BULKS + self._pid)
         try:
             yield
@@ -222,11 +220,11 @@ class Gate:
             self.locks.release(BULKS + self._pid)
 
     def progress(self) -> None:
-        """To be called by the writer about every thousand keys: it moves."""
+        """To be called by the writer about every thousand keys, as a sign of progress."""
         self._notes[_PROGRESS] += 1
 
     def holders(self) -> Holders:
-        """Who keeps the gate now."""
+        """The present holders."""
         turn = self.locks.holder(TURN)
         writer = self.locks.holder(WRITER)
         turns, tenures, _, progress, thread, _ = self._notes
@@ -236,12 +234,11 @@ class Gate:
 
     @property
     def abandoned(self) -> bool:
-        """Whether the last writer whose transaction began ended inside its tenure, and none has
-        begun since."""
+        """Whether the last writer ended inside its tenure, and no other one has begun since."""
         tenure = self._notes[_OPEN]
-        if tenure == 0 or self._begun:
+        if tenure == 0 or self._has_begun:
             return False
         holder = self.locks.holder(WRITER)
         if holder is not None and holder[0] == self._notes[_PROCESS]:
             return False
-        return self._notes[_OPEN] == tenure and not self._begun
+        return self._notes[_OPEN] == tenure and not self._has_begun

@@ -1,25 +1,27 @@
-"""Whole leaf pages of one commit's tree, read as arrays: no call into LMDB, and no object, a key.
+"""Whole leaf pages of one commit's tree, read as arrays, without a call or an object per key.
 
     meta pages --commit's number--> root --branch pages--> numbers of leaf pages, in key order
     a piece of the leaves, copied --> one RawRun: where each key and value is in the copy
 
-LMDB gives one key and value a call, each under the interpreter's lock. The form of its pages is
-fixed, a reader keeps those of its commit from being written again, and the kernel shows a file that
-is mapped twice alike. So this process maps the data file a second time, and copies pages out of it.
+LMDB returns one key and value a call, each under the interpreter's lock. But the format of its
+pages is fixed, and a reader prevents the pages of its commit from being reused. The kernel shows
+the same content in two maps of a file. So this process maps the data file a second time, and copies
+pages out of it.
 
     page    [u64 number][u64 commit][u16][u16 flags][u16 lower][u16 upper][u16 places ...]   nodes
-            a node stands at its place + 24; there are lower / 2 of them
-    node    [u32 size][u16 flags][u16 key size][key, made even][value]
-            branch: the number of the child is in the first six bytes; the first key counts as least
-            flag 1: the value is long, and here stands the number of its first page, from whose
-            24th byte on it is
+            a node begins at its place + 24; there are lower / 2 nodes
+    node    [u32 size][u16 flags][u16 key size][key, padded to even][value]
+            branch: the number of the child is in the first six bytes; the first key counts as the
+            least one
+            flag 1: the value is long; here is the number of its first page, in which it begins at
+            the 24th byte
 
-The root is that of the reader's commit if the root page bears its number, and no later commit's: a
-meta page that is being overwritten is noticed so. Every page is copied first and looked at then,
-and the reader must be alive after that: what was copied before it ended was not yet written again.
+The root belongs to the reader's commit if the root page has its own number and no later commit's.
+This also detects a meta page that is being overwritten. Every page is copied first and checked
+afterwards. The reader must still be alive then: pages copied before it ended were not yet reused.
 
-Only the form of LMDB 1.0 (data version 3) is known here. Where the form is another one, or the meta
-pages have been overwritten twice since the reader began, there is no Tree: cursors read the same.
+This module supports only the format of LMDB 1.0 (data version 3). With other formats, or if the
+meta pages were overwritten twice since the reader began, there is no Tree, and cursors read.
 
 Source: LMDB's mdb.c, MDB_meta, MDB_page_header, MDB_node, mdb_node_read.
 """
@@ -45,30 +47,32 @@ Array = NDArray[Any]
 HEADER = 24
 MAGIC, DATA_VERSION = 0xBEEFC0DE, 3
 META = struct.Struct("<II16xI44xIHH4QQQQ")
-"""Magic, version; page size of the free list's tree; of the main tree its key size, flags, depth,
-pages (3), entries, root; the last page; the commit."""
+"""Magic, version. Page size of the free list's tree. Key size, flags, depth, pages (3), entries and
+root of the main tree. The last page. The commit."""
 META_END = HEADER + META.size
 BRANCH, LEAF, OVERFLOW = 1, 2, 4
 LONG_VALUE = 1
 FIRST_PAGES, MOST_PAGES = 16, 512
-"""Pages of a piece: few first, for who stops soon; at most 2 MB."""
+"""Pages of a piece: few at first, for readers that stop soon; at most 2 MB."""
 MOST_BYTES = 8 << 20
 BRANCHES = 256
 OUTLINE_PAGES, MOST_OUTLINED = 1 << 16, 1 << 22
-"""Leaves whose headers tell how many keys there are; leaves up to which all are numbered, 16 GB."""
+"""Leaves whose headers are read to count keys; maximum number of leaves listed, 16 GB."""
 Metas = tuple[bytes, bytes]
 
 
 class Outline(NamedTuple):
-    """Leaves at even distances in key order: how many keys each stands for, shape (n,), and the
-    first key of the n-th."""
+    """Leaves at even distances in key order.
+
+    `weights`: the number of keys that each represents, shape (n,). `first_key(n)`: the first key of
+    the n-th."""
 
     weights: Array
     first_key: Callable[[int], bytes]
 
 
 class Damaged(Exception):
-    """A page is not what the tree says it is."""
+    """A page does not match the tree."""
 
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -79,10 +83,10 @@ _FAILED = ctypes.c_void_p(-1).value
 
 
 class DataFile:
-    """The data file mapped for reading, beside LMDB's own map and as large: what the file grows by
-    is seen without a new map, whose pages would have to be met anew one by one.
+    """The data file mapped for reading, in addition to LMDB's own map and of the same size.
 
-    Raises OSError where the file at the path is another one."""
+    It shows the file's growth without a new map, whose pages would have to be loaded again one by
+    one. Raises OSError if the path has another file."""
 
     def __init__(self, path: str, identity: tuple[int, int], page_bytes: int, most: int) -> None:
         self.page_bytes = page_bytes
@@ -103,13 +107,14 @@ class DataFile:
         self._second = HEADER + page_bytes, HEADER + page_bytes + META.size
 
     def metas(self) -> Metas:
-        """Both meta pages as they are now."""
+        """The present content of both meta pages."""
         begin, end = self._second
         return self._metas[HEADER:META_END], self._metas[begin:end]
 
     def pages(self, last: int) -> Array:
-        """All pages, for who keeps this object, and reads them up to that one. Shape (n, page
-        bytes), uint8. Raises Damaged where the file is too short for it."""
+        """All pages, valid while this object lives, for reading up to page `last`.
+
+        Shape (n, page bytes), uint8. Raises Damaged if the file is too short for it."""
         if (last + 1) * self.page_bytes > self._bytes:
             self._bytes = os.fstat(self._file).st_size
             if (last + 1) * self.page_bytes > self._bytes:
@@ -118,7 +123,7 @@ class DataFile:
 
 
 def tree_of(file: DataFile, metas: Metas, commit: int) -> "Tree | None":
-    """The tree that a reader of that commit sees; None where these pages do not tell."""
+    """The tree that a reader of that commit sees, or None if these meta pages do not have it."""
     meta = metas[commit & 1]
     magic, version, page_bytes, _, _, depth, *_, entries, root, last, number = META.unpack(meta)
     if (magic, version, page_bytes) != (MAGIC, DATA_VERSION, file.page_bytes):
@@ -134,7 +139,7 @@ def tree_of(file: DataFile, metas: Metas, commit: int) -> "Tree | None":
 
 
 class Tree:
-    """See the module. `alive` raises once the reader has ended. Raises Damaged."""
+    """A commit's tree. `alive` raises once the reader has ended. Methods raise Damaged."""
 
     def __init__(self, file: DataFile, commit: int, root: int, depth: int, entries: int) -> None:
         self._file = file
@@ -144,26 +149,29 @@ class Tree:
         self.entries = entries
 
     def copied(self, numbers: Array, kind: int) -> tuple[Array, Array]:
-        """These pages, each of that kind and of this tree: as a RawRun's data, and as a matrix of
-        shape (n, page bytes) that shows the same. uint8."""
+        """Copies of these pages, each of that kind and of this tree, uint8.
+
+        Returned as a RawRun's data, and as a matrix of shape (n, page bytes) on the same memory."""
         pages = self._file.pages(int(numbers.max()))
         size = self._file.page_bytes
         data = np.empty(len(numbers) * size + RawRun.PADDING, np.uint8)
-        found: Array = data[: len(numbers) * size].reshape(-1, size)
-        np.take(pages, numbers, axis=0, out=found, mode="clip")
-        heads = found[:, :16].view("<u8")
-        flags = found[:, 18:20].view("<u2")
+        matrix: Array = data[: len(numbers) * size].reshape(-1, size)
+        np.take(pages, numbers, axis=0, out=matrix, mode="clip")
+        heads = matrix[:, :16].view("<u8")
+        flags = matrix[:, 18:20].view("<u2")
         if (heads[:, 0] != numbers).any() or (heads[:, 1] > self._commit).any():
             raise Damaged("a page bears another number, or is a later commit's")
         if (flags != kind).any():
             raise Damaged("a page is of another kind")
-        return data, found
+        return data, matrix
 
     # -- from the root to the leaves ---------------------------------------------------------------
 
     def leaves(self, span: Span) -> Iterator[tuple[Array, bool, bool]]:
-        """The numbers of the leaf pages that may hold keys of the span, in key order: many at a
-        time, with whether the span may begin in the first of them, and end in the last."""
+        """(numbers of leaf pages that may have keys of the span, is first, is last), in key order.
+
+        Many pages at a time. `is first`: the span may begin in the first page. `is last`: it may
+        end in the last one."""
         level = np.array([self._root])
         for _ in range(self._depth - 2):
             level = self._children(level, span, first=True, last=True)
@@ -191,7 +199,7 @@ class Tree:
     # -- leaves ------------------------------------------------------------------------------------
 
     def pieces(self, span: Span, alive: Callable[[], object]) -> Iterator[Piece]:
-        """Pieces of the span, few pages first."""
+        """The pieces of the span; the first ones have few pages."""
         size = FIRST_PAGES
         for numbers, first, last in self.leaves(span):
             alive()
@@ -205,8 +213,9 @@ class Tree:
                 size = min(2 * size, MOST_PAGES)
 
     def count(self, span: Span, most: int, alive: Callable[[], object]) -> Iterator[int]:
-        """See Snapshot.count: of all but the two pages at the ends the headers are enough. Gives
-        one number."""
+        """Yields the number of keys, as Snapshot.count.
+
+        For all but the first and last page it reads only headers."""
         total = 0
         for numbers, first, last in self.leaves(span):
             end = len(numbers) - 1
@@ -225,15 +234,16 @@ class Tree:
         yield total
 
     def outline(self, span: Span, alive: Callable[[], object]) -> Iterator[Outline]:
-        """Where the keys of the span are, about, from the headers of some of its leaves. Gives one;
-        none where there are too many leaves to name them all."""
-        found: list[Array] = []
+        """Yields the approximate distribution of the span's keys, from headers of some leaves.
+
+        Yields nothing if there are too many leaves to list them all."""
+        parts: list[Array] = []
         for numbers, _, _ in self.leaves(span):
-            found.append(numbers)
+            parts.append(numbers)
             alive()
-            if sum(map(len, found)) > MOST_OUTLINED:
+            if sum(map(len, parts)) > MOST_OUTLINED:
                 return
-        whole = np.concatenate(found)
+        whole = np.concatenate(parts)
         step = -(-len(whole) // OUTLINE_PAGES)
         some = whole[::step]
         weights = self._counted(some).astype(np.float64) * (len(whole) / len(some))
@@ -251,15 +261,15 @@ class Tree:
         return key
 
     def _counted(self, numbers: Array) -> Array:
-        """How many keys each of these leaves has."""
+        """The number of keys of each of these leaves."""
         words = self._file.pages(int(numbers.max())).view("<u8")
         number, commit, rest = (words[numbers, place] for place in range(HEADER // 8))
         rest = rest.view("<u2").reshape(-1, 4)
         same = (number == numbers).all() and (commit <= self._commit).all()
         if not same or (rest[:, 1] != LEAF).any():
             raise Damaged("a page is not the leaf it should be")
-        found: Array = rest[:, 2] >> 1
-        return found
+        counts: Array = rest[:, 2] >> 1
+        return counts
 
     def _leaves(self, numbers: Array, low: bytes, high: bytes) -> "_Leaves":
         """The nodes of these leaves whose keys are from `low` on and before `high` (b"": all)."""
@@ -274,8 +284,10 @@ class Tree:
     def runs(
         self, numbers: Array, low: bytes, high: bytes, alive: Callable[[], object]
     ) -> Iterator[RawRun]:
-        """The keys of these leaves from `low` on and before `high` (b"": all): together, but for
-        long values, of which a run has no more than MOST_BYTES, or one."""
+        """The keys of these leaves from `low` on and before `high` (b"": all), as runs.
+
+        One run, or several if there are long values: each has at most MOST_BYTES of them, or one
+        value."""
         data, nodes, heads = self._leaves(numbers, low, high)
         lengths = (heads & np.uint64(0xFFFF_FFFF)).astype(np.int64)
         flags = (heads >> np.uint64(32)).astype(np.uint16)
@@ -293,12 +305,12 @@ class Tree:
         shares = np.cumsum(np.where(flags != 0, lengths, 0)) // MOST_BYTES
         for share in np.unique(shares).tolist():
             which = np.flatnonzero(shares == share)
-            found = self._with_long_values(whole.take(which), flags[which])
+            run = self._with_long_values(whole.take(which), flags[which])
             alive()
-            yield found
+            yield run
 
     def _with_long_values(self, run: RawRun, flags: Array) -> RawRun:
-        """The same with the values that stand on pages of their own."""
+        """The run with the values that are on pages of their own."""
         size, data, at = self._file.page_bytes, run.data, run.at.copy()
         begin = len(data) - RawRun.PADDING
         parts = [data[:begin]]
@@ -319,7 +331,7 @@ class Tree:
 
 
 class _Leaves(NamedTuple):
-    """Copied leaves: a RawRun's data, where nodes begin in it, the first eight bytes of each."""
+    """Copied leaves: a RawRun's data, the begin of each node in it, and its first eight bytes."""
 
     data: Array
     nodes: Array
@@ -327,7 +339,7 @@ class _Leaves(NamedTuple):
 
 
 def _nodes(pages: Array) -> tuple[Array, Array]:
-    """Where each node of the pages begins in them, flat, in key order; how many a page has."""
+    """The begin of each node in the pages, flat, in key order; and the number of nodes per page."""
     words = pages.view("<u2")
     counts = words[:, 10] >> 1
     most = int(counts.max())
@@ -345,8 +357,8 @@ def _words(pages: Array, nodes: Array) -> Array:
     """The first eight bytes of each node. Shape (n,), uint64."""
     flat = pages.reshape(-1)
     windows: Array = np.ndarray((len(flat) // 2 - 3,), "<u8", flat.data, strides=(2,))
-    found: Array = windows[nodes >> 1]
-    return found
+    heads: Array = windows[nodes >> 1]
+    return heads
 
 
 def _keys(pages: Array, nodes: Array) -> list[bytes]:

@@ -1,33 +1,31 @@
-"""What the data file's pages are used for, and what old readers keep from being used again.
+"""Usage of the data file's pages, pages that old readers retain, and estimates of key counts.
 
-A commit writes new pages and frees those that they replace. A freed page is used again once no
-reader is as old as the commit that freed it; until then new commits take pages from the end of the
-file, which never shrinks (`exuvia store compact` is for that). LMDB does not tell which pages wait
-for which reader, but it tells two numbers after every commit:
+A commit writes new pages and frees those that they replace. A freed page is reused once all readers
+are newer than the commit that freed it. Until then commits take pages from the end of the file,
+which never shrinks (`exuvia store compact` makes it smaller). LMDB does not show which pages wait
+for which reader, but it shows two numbers after every commit:
 
     free = pages of the file - pages of the data
 
-A reader keeps at most what was freed since it began. It has *caused* no more than the growth of
-`free` since then: what grows because data grows is not its fault, nor is what it keeps while other
-free pages are enough. So it is judged by that growth, from the first look after it began.
+A reader retains at most the pages freed since it began. It has *caused* at most the growth of
+`free` since then. Growth of the data does not count; retained pages count only if other free pages
+do not suffice. Readers are therefore judged by that growth, from the first look after they began.
 
-How many keys, and where to cut, without reading them all.
+LMDB cannot return a key's rank. Up to EXACT_KEYS keys are counted. Beyond that, keys are estimated
+from headers of leaf pages, at most 65,536 at even distances (leaves.py, Outline).
 
-LMDB cannot tell a key's rank. Up to EXACT_KEYS are counted. Beyond that leaf pages are: their
-headers, of at most 65,536 at even distances, say how many keys they hold (leaves.py, Outline).
+If whole pages cannot be read, or are too many to list, the keys are treated as a binary tree. The
+first bit in which the first and the last key differ divides them into two halves, both not empty.
+Its size is estimated by random descents (Knuth, Estimating the efficiency of backtrack programs,
+1975). Each descent chooses halves at random. Two to the number of choices, times the rest where the
+end can be counted, has the right mean.
 
-Where whole pages cannot be read, or are too many to number, the keys are looked at as a binary
-tree: the first bit in which the first and the last key differ parts them in two halves, neither of
-them empty. Its size is estimated by random descents (Knuth, Estimating the efficiency of backtrack
-programs, 1975): go down choosing halves by chance, and two to the number of choices, times what is
-left where the end can be counted, has the right mean.
+    cut    the heaviest piece is halved again and again, so that rare distant keys (one huge handle
+           after a million small ones) do not spoil the rest
+    weigh  then every piece is estimated again: the estimates that led the cutting are biased by it
 
-    cut    the heaviest piece is halved again and again, so that what is rare and far away (one huge
-           handle behind a million small ones) does not spoil the rest
-    weigh  then every piece is estimated anew: the estimates that led the cutting are biased by it
-
-Precision: exact up to EXACT_KEYS; by pages within 1 %; by descents mostly within 5 % on integer
-keys, 15 % on text, whatever gaps and clusters they have, in 0.05 to 0.1 s however many keys.
+Precision: exact up to EXACT_KEYS; by pages within 1 %. Descents are mostly within 5 % on integer
+keys and 15 % on text, with any gaps and clusters, in 0.05 to 0.1 s for any number of keys.
 """
 
 import heapq
@@ -54,7 +52,7 @@ Reader = tuple[int, str, str]
 
 
 class Pages(NamedTuple):
-    """After a transaction; counts are of pages of `size` bytes."""
+    """The file after a transaction; counts are of pages of `size` bytes."""
 
     transaction: int
     size: int
@@ -64,33 +62,33 @@ class Pages(NamedTuple):
 
     @property
     def free(self) -> int:
-        """To be used again, now or once no reader needs them."""
+        """Pages for reuse, now or once no reader needs them."""
         return max(0, self.total - self.used)
 
 
 def pages_of(opened: lmdb.Environment) -> Pages:
-    """How the file's pages are used now. What old readers keep counts as free."""
+    """The present usage of the file. Pages that old readers retain count as free."""
     info, stat = opened.info(), opened.stat()
     used = META_PAGES + stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
     return Pages(info["last_txnid"], stat["psize"], info["last_pgno"] + 1, used, stat["entries"])
 
 
 def readers_of(table: str) -> set[Reader]:
-    """(pid, thread, transaction) of each reader in LMDB's own listing of them."""
+    """(pid, thread, transaction) of each reader in LMDB's own listing."""
     rows = (line.split() for line in table.splitlines()[1:])
     return {(int(row[0]), row[1], row[2]) for row in rows if len(row) == 3 and row[2] != "-"}
 
 
 class Growth:
-    """The growth of `free` as one process saw it. `look` is called about every second."""
+    """The growth of `free` as one process sees it. Call `look` about every second."""
 
     def __init__(self) -> None:
         self._looks: deque[Pages] = deque(maxlen=MOST_LOOKS)
 
     def look(self, pages: Pages, oldest: int | None) -> None:
-        """`oldest`: the transaction of the oldest reader, None without any."""
+        """Record the present usage. `oldest`: the transaction of the oldest reader, or None."""
         if self._looks and self._looks[-1].transaction > pages.transaction:
-            self._looks.clear()  # another file, whose transactions are counted from anew
+            self._looks.clear()  # another file, with transaction numbers of its own
         if self._looks and self._looks[-1].transaction == pages.transaction:
             self._looks.pop()
         self._looks.append(pages)
@@ -98,8 +96,8 @@ class Growth:
             self._looks.popleft()
 
     def kept_bytes(self, transaction: int) -> int:
-        """What a reader of that transaction has caused."""
-        began = next((each for each in self._looks if each.transaction >= transaction), None)
+        """Bytes of growth that a reader of that transaction has caused."""
+        began = next((pages for pages in self._looks if pages.transaction >= transaction), None)
         if began is None:
             return 0
         now = self._looks[-1]
@@ -107,7 +105,7 @@ class Growth:
 
 
 class ReaderRow(msgspec.Struct, frozen=True):
-    """A reader as a caretaker saw it."""
+    """A reader at a caretaker's check."""
 
     pid: int
     thread: str
@@ -117,7 +115,7 @@ class ReaderRow(msgspec.Struct, frozen=True):
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What the process that looks after the store for longest knows of the readers; for people.
+    """The readers as seen by the process whose caretaker has run longest; stored for people.
 
     Times are of the kernel's monotonic clock."""
 
@@ -128,7 +126,7 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 def read_seen(path: str) -> Seen | None:
-    """What was noted last; None if nothing was, or it cannot be read."""
+    """The last stored report; None without a readable one."""
     try:
         with open(path, "rb") as file:
             return msgspec.json.decode(file.read(), type=Seen)
@@ -136,15 +134,19 @@ def read_seen(path: str) -> Seen | None:
         return None
 
 
-def note_seen(path: str, seen: Seen, stale_s: float) -> None:
-    """Note it, unless a process that has looked for longer still does."""
-    found = read_seen(path)
-    longer = found is not None and found.pid != seen.pid and found.since_s < seen.since_s
-    if found is not None and longer and abs(seen.at_s - found.at_s) < stale_s:
+def note_seen(path: str, report: Seen, stale_s: float) -> None:
+    """Store the report, unless that of a process whose caretaker has run longer is recent."""
+    last_report = read_seen(path)
+    longer = (
+        last_report is not None
+        and last_report.pid != report.pid
+        and last_report.since_s < report.since_s
+    )
+    if last_report is not None and longer and abs(report.at_s - last_report.at_s) < stale_s:
         return
-    draft = f"{path}.{seen.pid}.{threading.get_native_id()}"
+    draft = f"{path}.{report.pid}.{threading.get_native_id()}"
     with open(draft, "wb", opener=private_files.opener) as file:
-        file.write(msgspec.json.encode(seen))
+        file.write(msgspec.json.encode(report))
     os.replace(draft, path)
 
 
@@ -160,7 +162,7 @@ DESCENTS = 4
 
 
 class KeyView(Protocol):
-    """What is asked of a snapshot."""
+    """The part of a snapshot that estimates need."""
 
     def keys(self, span: Span, limit: int) -> list[bytes]:
         """The first `limit` keys of the span."""
@@ -169,14 +171,14 @@ class KeyView(Protocol):
         """The last key of the span."""
 
     def beside(self, key: bytes) -> tuple[bytes, bytes]:
-        """The last key before and the first at or after, both of which must exist."""
+        """The last key before and the first at or after `key`; both must exist."""
 
     def outline(self, span: Span) -> Outline | None:
-        """How the keys of the span lie, from whole pages; None where that is not known."""
+        """The distribution of the span's keys, from whole pages, or None if that is not known."""
 
 
 class Piece(NamedTuple):
-    """Keys from first to last, both there. Sorts heaviest first."""
+    """Keys from first to last, both present. Sorts heaviest first."""
 
     minus_weight: float
     first: bytes
@@ -185,7 +187,7 @@ class Piece(NamedTuple):
 
 
 def count(view: KeyView, span: Span) -> int:
-    """About how many keys the span holds."""
+    """The approximate number of keys in the span."""
     keys = view.keys(span, EXACT_KEYS + 1)
     if len(keys) <= EXACT_KEYS:
         return len(keys)
@@ -196,7 +198,7 @@ def count(view: KeyView, span: Span) -> int:
 
 
 def split(view: KeyView, span: Span, parts: int) -> list[Span]:
-    """At most `parts` adjoining spans of about equal size that cover `span`."""
+    """At most `parts` adjacent spans of about equal size that cover `span`."""
     parts = max(1, parts)
     if parts == 1:
         return [span] if span.start < span.end else []
@@ -217,7 +219,7 @@ def split(view: KeyView, span: Span, parts: int) -> list[Span]:
 
 
 def _cuts(pieces: list[Piece], parts: int) -> list[bytes]:
-    """The keys that part the pieces into equal weights."""
+    """The keys that divide the pieces into equal weights."""
     share = -sum(piece.minus_weight for piece in pieces) / parts
     cuts: list[bytes] = []
     before = 0.0
@@ -235,26 +237,26 @@ def _survey(view: KeyView, span: Span, pieces: int) -> list[Piece]:
     last = view.last_key(span)
     if not first or last is None:
         return []
-    found = [_weigh(view, first[0], last, chance)]
+    open_pieces = [_weigh(view, first[0], last, chance)]
     exact: list[Piece] = []
-    while found and len(found) + len(exact) < pieces:
-        heaviest = heapq.heappop(found)
+    while open_pieces and len(open_pieces) + len(exact) < pieces:
+        heaviest = heapq.heappop(open_pieces)
         if heaviest.exact:
             exact.append(heaviest)
             continue
-        left, right = view.beside(boundary(heaviest.first, heaviest.last))
-        heapq.heappush(found, _weigh(view, heaviest.first, left, chance))
-        heapq.heappush(found, _weigh(view, right, heaviest.last, chance))
+        before, after = view.beside(boundary(heaviest.first, heaviest.last))
+        heapq.heappush(open_pieces, _weigh(view, heaviest.first, before, chance))
+        heapq.heappush(open_pieces, _weigh(view, after, heaviest.last, chance))
     return exact + [
         piece if piece.exact else _estimate(view, piece.first, piece.last, chance, DESCENTS)
-        for piece in found
+        for piece in open_pieces
     ]
 
 
 def boundary(first: bytes, last: bytes) -> bytes:
-    """A key b with first < b <= last:
+    """A key b with first < b <= last, at which the first differing bit becomes one.
 
-    where the first bit that differs turns to one. Needs first < last."""
+    Needs first < last."""
     size = max(len(first), len(last))
     low = int.from_bytes(first.ljust(size, b"\0"), "big")
     high = int.from_bytes(last.ljust(size, b"\0"), "big")
@@ -265,7 +267,7 @@ def boundary(first: bytes, last: bytes) -> bytes:
 
 
 def _weigh(view: KeyView, first: bytes, last: bytes, chance: random.Random) -> Piece:
-    """A piece to go on cutting with."""
+    """A piece with a weight that is good enough to continue cutting."""
     run = _run(view, first, last)
     if run is not None:
         return Piece(-run, first, last, True)
@@ -280,20 +282,20 @@ def _estimate(
 
 
 def _run(view: KeyView, first: bytes, last: bytes) -> int | None:
-    """The number of keys from first to last, if it is small."""
+    """The number of keys from first to last, or None if they are many."""
     keys = view.keys(Span(first, last + b"\0"), RUN_KEYS)
     return len(keys) if keys[-1] == last else None
 
 
 def _descend(view: KeyView, first: bytes, last: bytes, chance: random.Random) -> float:
-    """One random way down; its estimate of the number of keys from first to last."""
+    """One random descent; its estimate of the number of keys from first to last."""
     weight = 1.0
     level = 0
     while first != last:
         if level % CHECK_EVERY == 0 and (run := _run(view, first, last)) is not None:
             return weight * run
-        left, right = view.beside(boundary(first, last))
-        first, last = (first, left) if chance.random() < 0.5 else (right, last)
+        before, after = view.beside(boundary(first, last))
+        first, last = (first, before) if chance.random() < 0.5 else (after, last)
         weight *= 2
         level += 1
     return weight

@@ -1,23 +1,22 @@
-"""Processes of one store: all on this host, each shown to live, any of them ended from outside.
+"""Processes of one store: checks of their place, proof of life, and ending them from outside.
 
 Source: proc(5) `/proc/PID/stat` and `/proc/PID/task/TID/io`, pidfd_open(2).
 
-They share a kernel, a pid namespace, a local disk and its files; here it is checked.
+All processes of a store must share a kernel, a pid namespace, a local disk and its files. LMDB's
+shared memory and the kernel's locks do not work across hosts, and pids differ across pid
+namespaces. The first process to open a store records its place; the others compare.
 
-The first process to open a store (nobody else has it open) records where that is; the others
-compare. LMDB's shared memory and the kernel's locks mean nothing across hosts, and a holder's pid
-means nothing across pid namespaces.
+If a user removes a store's folder, its locks and records are gone too, while processes still have
+the files open. The next process to open that path would find nothing and begin an empty cluster.
+Each process therefore binds a name outside any folder, an abstract socket named after path, file
+and pid. A process that opens the store checks whether a living process has *another* file open
+under the same path.
 
-Whoever removes a store's folder removes its locks and records too, while processes still have the
-files open: the next opener of that path would find nothing and begin an empty cluster. So each
-process binds a name that lies in no folder, an abstract socket made of path, file and pid; who
-opens looks whether a living process has *another* file open under the same path.
-
-Proof of life is a record lock on a file named after the holder. The kernel gives it back when the
+Proof of life is a record lock on a file named after the holder. The kernel releases it when the
 process ends.
 
-This process's own names are kept in a set, because a record lock never conflicts with its own
-process, and because opening and closing a held file a second time would give the lock away.
+This process's own names are kept in a set. A record lock never conflicts with its own process, and
+opening and closing a held file a second time would release the lock.
 """
 
 import fcntl
@@ -44,9 +43,9 @@ _LOCAL_FUSE = ("fuse.fuse-overlayfs",)
 
 
 class StorePlace(msgspec.Struct, frozen=True):
-    """Where a store is open, and how it was made.
+    """The place where a store is open, and its id.
 
-    `id` is given when its files are made: another store at the same path is not this one."""
+    `id`: chosen when its files are made, so another store at the same path is detected."""
 
     format: int
     boot: str
@@ -56,7 +55,7 @@ class StorePlace(msgspec.Struct, frozen=True):
 
 
 def here(map_bytes: int, id: str) -> StorePlace:
-    """This process's place."""
+    """The place of this process."""
     with open("/proc/sys/kernel/random/boot_id") as file:
         boot = file.read().strip()
     return StorePlace(FORMAT, boot, os.readlink("/proc/self/ns/pid"), map_bytes, id)
@@ -65,11 +64,11 @@ def here(map_bytes: int, id: str) -> StorePlace:
 def file_system(path: str) -> str:
     """The kind of file system, as /proc/self/mountinfo names it; '' if it is not listed."""
     device = os.stat(path).st_dev
-    wanted = f"{os.major(device)}:{os.minor(device)}"
+    device_number = f"{os.major(device)}:{os.minor(device)}"
     with open("/proc/self/mountinfo") as file:
         for line in file:
             mount, _, source = line.partition(" - ")
-            if mount.split()[2] == wanted:
+            if mount.split()[2] == device_number:
                 return source.split()[0]
     return ""
 
@@ -82,7 +81,7 @@ def require_local(path: str) -> None:
 
 
 def read_place(path: str) -> StorePlace | None:
-    """What is recorded; None if nothing is."""
+    """The recorded place, or None."""
     try:
         with open(path, "rb") as file:
             return msgspec.json.decode(file.read(), type=StorePlace)
@@ -102,11 +101,11 @@ def record_place(path: str, place: StorePlace) -> None:
     os.replace(draft, path)
 
 
-def require_id(path: str, record: str, wanted: str) -> None:
-    """Raises Unavailable unless the store whose record that is was made under that id."""
-    found = read_place(record)
-    if found is None or found.id != wanted:
-        what = "is not there any more" if found is None else "is another one now"
+def require_id(path: str, record: str, id: str) -> None:
+    """Raises Unavailable unless the recorded store has this id."""
+    place = read_place(record)
+    if place is None or place.id != id:
+        what = "is not there any more" if place is None else "is another one now"
         raise Unavailable(
             f"the store {path} that this node served {what}: put it back, or start the node anew "
             "to serve what is there"
@@ -114,7 +113,7 @@ def require_id(path: str, record: str, wanted: str) -> None:
 
 
 def compare(path: str, recorded: StorePlace, ours: StorePlace) -> None:
-    """Raises Unavailable unless we are where the others are."""
+    """Raises Unavailable unless both places are the same."""
     if recorded.boot != ours.boot:
         raise Unavailable(f"the store {path} is open on another host; one host at a time")
     if recorded.namespace != ours.namespace:
@@ -126,24 +125,24 @@ def _sign(path: str) -> str:
 
 
 def hang_sign(path: str, file: tuple[int, int]) -> socket.socket:
-    """Let others see, as long as it is open, that this process has that file (device, inode)."""
+    """Show others, while it is open, that this process has that file (device, inode)."""
     sign = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    with suppress(OSError):  # another namespace's kernel may not allow it; then it is not noticed
+    with suppress(OSError):  # another namespace's kernel may refuse it; then there is no check
         sign.bind(f"\0{_sign(path)}/{file[0]}-{file[1]}/{os.getpid()}")
     return sign
 
 
 def require_same_file(path: str, file: tuple[int, int] | None) -> None:
-    """Raises Unavailable where another process has other files open under this path.
+    """Raises Unavailable if another process has other files open under this path.
 
-    `file`: device and inode of the data file now, None if there is none."""
+    `file`: device and inode of the present data file, or None."""
     signs = re.compile(re.escape(f"@{_sign(path)}/") + r"(\d+)-(\d+)/(\d+)$")
     try:
         with open("/proc/net/unix") as names:
-            found = [match.groups() for line in names if (match := signs.search(line.rstrip()))]
+            others = [match.groups() for line in names if (match := signs.search(line.rstrip()))]
     except OSError:
         return
-    for device, inode, pid in found:
+    for device, inode, pid in others:
         if int(pid) != os.getpid() and (int(device), int(inode)) != file:
             raise Unavailable(
                 f"process {pid} still has the former files of {path} open, which were removed or "
@@ -156,9 +155,9 @@ def require_same_file(path: str, file: tuple[int, int] | None) -> None:
 
 
 class HostProcess(NamedTuple):
-    """A process that can be told from a later one with its pid.
+    """A process, distinguishable from a later one with the same pid.
 
-    `started` is in clock ticks since boot."""
+    `started`: in clock ticks since boot."""
 
     pid: int
     started: int
@@ -174,15 +173,15 @@ def _stat(path: str) -> list[str] | None:
 
 
 def identify(pid: int) -> HostProcess | None:
-    """The process that has the pid now; None if there is none."""
+    """The process that has the pid now, or None."""
     fields = _stat(str(pid))
     return None if fields is None else HostProcess(pid, int(fields[19]))
 
 
 class Motion(NamedTuple):
-    """What a thread has asked of the disk so far, and whether it waits for it at this moment.
+    """A thread's disk activity since its start, and whether it is waiting for the disk now.
 
-    `faults` are pages read for it, `moved` bytes that it wrote and that were read for it."""
+    `faults`: pages read for it. `moved`: bytes that it wrote and that were read for it."""
 
     faults: int
     moved: int
@@ -190,8 +189,9 @@ class Motion(NamedTuple):
 
 
 def motion(pid: int, thread: int) -> Motion | None:
-    """A thread's, None if there is no such thread. Where the kernel does not tell of bytes (or not
-    to us) they are 0."""
+    """The activity of a thread, or None if it does not exist.
+
+    Bytes are 0 if the kernel does not show them to this process."""
     path = f"{pid}/task/{thread}"
     fields = _stat(path)
     if fields is None:
@@ -208,18 +208,16 @@ def motion(pid: int, thread: int) -> Motion | None:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a signal or a debugger has stopped it."""
+    """Whether a signal or a debugger has stopped the process."""
     fields = _stat(str(pid))
     return fields is not None and fields[0] in ("T", "t")
 
 
 def end(process: HostProcess, still: Callable[[], bool]) -> bool:
-    """SIGKILL, if the pid is still that process and `still` holds.
+    """Send SIGKILL, if the pid is still that process and `still` returns true.
 
-    False if not so, PermissionError if we may not.
-
-    The descriptor pins the process before the questions are asked, so nothing can be recycled in
-    between."""
+    Returns False otherwise. Raises PermissionError if it is not allowed. The descriptor pins the
+    process before the checks, so the pid cannot be reused in between."""
     try:
         descriptor = os.pidfd_open(process.pid)
     except ProcessLookupError:
@@ -246,12 +244,12 @@ class FilePresence:
         self._name = name
 
     def release(self) -> None:
-        """End it on purpose. Twice is harmless."""
+        """End the presence. A second call is harmless."""
         self._owner.let_go(self._name)
 
 
 class Presences:
-    """The names under one folder."""
+    """The presences under one folder."""
 
     def __init__(self, folder: str) -> None:
         private_files.make_folder(folder)
@@ -263,7 +261,7 @@ class Presences:
         return os.path.join(self._folder, quote(name, safe=""))
 
     def hold(self, name: str) -> FilePresence:
-        """Take a name; Unavailable if a living process has it, this one included."""
+        """Take a name. Raises Unavailable if a living process has it, also this one."""
         with self._mutex:
             if name in self._ours or (file := self._take(self._path(name))) is None:
                 raise Unavailable(f"{name} is held by a living process")
@@ -273,7 +271,7 @@ class Presences:
     def _take(self, path: str) -> int | None:
         """The locked file, or None.
 
-        A file that was removed while we took it proves nothing: again."""
+        Repeats if the file was removed while it was locked, because such a lock proves nothing."""
         while True:
             file = private_files.opened(path)
             try:
@@ -301,19 +299,19 @@ class Presences:
             return False
 
     def _discard(self, name: str, file: int) -> None:
-        """Remove a file whose lock we have."""
+        """Remove a file that this process has locked."""
         with suppress(FileNotFoundError):
             os.unlink(self._path(name))
         os.close(file)
 
     def let_go(self, name: str) -> None:
-        """Give a name back."""
+        """Release a name."""
         with self._mutex:
             file = self._ours.pop(name, None)
             if file is not None:
                 self._discard(name, file)
 
     def close(self) -> None:
-        """Give all names back."""
+        """Release all names."""
         for name in list(self._ours):
             self.let_go(name)

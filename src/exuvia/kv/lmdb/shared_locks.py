@@ -1,11 +1,11 @@
 """The lock table (kv/lock_table.py) of a folder: a mapped file, record locks, sockets.
 
-    rowlocks         the table, given real blocks: a full disk must not become a bus error. It is
-                     never cut, since others may have it mapped
-    rowlocks.wake/   one datagram socket a process, for who was given a key it waits for
-    locks            byte ROWS: who is in the table; SEATS + n: seat n is taken by a living process
+    rowlocks         the table, with real blocks: a full disk must not cause a bus error. The file
+                     is never cut, because other processes may have it mapped
+    rowlocks.wake/   one datagram socket for each process, for waiters whose key was granted
+    locks            byte ROWS: the process that uses the table; SEATS + n: the process of seat n
 
-What dead processes left in it is free for whoever meets it.
+Entries of dead processes are freed by the next process that meets them.
 """
 
 import mmap
@@ -27,7 +27,7 @@ Deliver = Callable[[bytes], None]
 
 
 class RecordGuard:
-    """See Guard in kv/lock_table.py. A process that is stopped in the table is waited for once."""
+    """See Guard in kv/lock_table.py. A process stopped inside the table is waited for once."""
 
     def __init__(self, locks: LockFile, folder: str) -> None:
         self._locks = locks
@@ -39,47 +39,47 @@ class RecordGuard:
         self._outbox.setblocking(False)
 
     def enter(self) -> bool:
-        """Wait for the process that is in, but not for one that does not move."""
+        """Wait for the process inside, unless it makes no progress."""
         if self._locks.try_take(ROWS):
             return True
-        held = self._locks.holder(ROWS)
-        if held is not None and held[0] == self._stuck:
+        holder = self._locks.holder(ROWS)
+        if holder is not None and holder[0] == self._stuck:
             return False
         deadline = time.monotonic() + PATIENCE_S
         while not self._locks.try_take(ROWS):
             if time.monotonic() > deadline:
-                held = self._locks.holder(ROWS)
-                self._stuck = held[0] if held else None
+                holder = self._locks.holder(ROWS)
+                self._stuck = holder[0] if holder else None
                 return False
             self._pause.wait(PAUSE_S)
         self._stuck = None
         return True
 
     def leave(self) -> None:
-        """The next one may."""
+        """Admit the next process."""
         self._locks.release(ROWS)
 
     def sit(self, seat: int) -> bool:
-        """Ours until this process ends."""
+        """The seat is ours until this process ends."""
         return self._locks.try_take(SEATS + seat)
 
     def stand_up(self, seat: int) -> None:
         self._locks.release(SEATS + seat)
 
     def is_taken(self, seat: int) -> bool:
-        """Whether another process lives that has it."""
+        """Whether another living process has the seat."""
         return self._locks.holder(SEATS + seat) is not None
 
     def address(self, name: str) -> str:
-        """Short enough for a socket however long the store's path is."""
+        """A path short enough for a socket, however long the store's path is."""
         return f"/proc/self/fd/{self._folder}/{name}"
 
     def is_empty(self, seats: int) -> bool:
-        """Whether no other living process has one."""
+        """Whether no other living process has one of these seats."""
         return self._locks.holder(SEATS, seats) is None
 
     def send(self, address: bytes, message: bytes) -> None:
-        """A full queue, or nobody there: the waiter looks by itself, a little later."""
+        """Lost if the queue is full or the process is gone: waiters also check by themselves."""
         with suppress(OSError):
             self._outbox.sendto(message, self.address(address.decode()))
 
@@ -113,7 +113,7 @@ class Inbox:
         self._thread: threading.Thread | None = None
 
     def listen(self, deliver: Deliver) -> None:
-        """Hand every message over, from now on."""
+        """Pass every message to `deliver` from now on."""
         self._thread = threading.Thread(
             target=self._run, args=(deliver,), name="exuvia-locks", daemon=True
         )
@@ -135,7 +135,7 @@ class Inbox:
 
 
 def mapped(path: str) -> memoryview:
-    """The table's file. Raises Unavailable where there is no room."""
+    """The mapped table. Raises Unavailable if there is no room."""
     file = private_files.opened(path)
     try:
         os.posix_fallocate(file, 0, TABLE_BYTES)

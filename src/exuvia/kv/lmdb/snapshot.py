@@ -1,11 +1,12 @@
-"""Readers that cannot be forgotten.
+"""Snapshots with a maximum age.
 
-LMDB keeps every page a reader may still need, so one forgotten reader lets the file grow without
-bound. A snapshot therefore ends when it was not used for `idle_s`, or is older than `query_s`;
-its next use raises Unavailable. While a statement runs on it (`in_use`) it is not idle, whatever it
-reads: SLEEP, a long sort, the wait for a row lock; `query_s` holds then too. Ending may happen
-while another thread reads: every touch of LMDB is made under the snapshot's own lock, cursors live
-only inside one touch, and a scan goes on from its last key."""
+LMDB keeps every page that a reader may still need, so one forgotten reader lets the file grow
+without bound. A snapshot therefore ends when it was not used for `idle_s`, or is older than
+`query_s`; its next use raises Unavailable. While a statement uses it (`in_use`) it is not idle,
+even during SLEEP, a long sort or the wait for a row lock. `query_s` still applies then. It may end
+while another thread reads: every access to LMDB is made under the snapshot's lock. Cursors live
+only inside one access, and a scan continues from its last key.
+"""
 
 import threading
 from bisect import bisect_left
@@ -24,7 +25,7 @@ from exuvia.kv.packet import InOrder, Piece, RawRun, Span, StampedValues
 FIRST_KEY = b"\x01"
 FIRST_ROWS, MOST_ROWS = 8, 2048
 FEW_KEYS = 256
-"""Fewer are read by a cursor: pages read whole are worth it for more."""
+"""Up to this number, a cursor is faster than reading whole pages."""
 
 Pairs = list[tuple[bytes, bytes]]
 _Method = TypeVar("_Method", bound=Callable[..., Any])
@@ -32,7 +33,7 @@ _Answer = TypeVar("_Answer")
 
 
 def _reading(method: _Method) -> _Method:
-    """LMDB's errors become ours."""
+    """Translates LMDB's errors."""
 
     @wraps(method)
     def read(self: "LmdbSnapshot", *args: Any, **kwargs: Any) -> Any:
@@ -45,7 +46,7 @@ def _reading(method: _Method) -> _Method:
 
 
 class LmdbSnapshot(StampedValues, InOrder):
-    """See kv/packet.py's Snapshot."""
+    """The engine's Snapshot, see kv/packet.py."""
 
     __slots__ = (
         "__weakref__",
@@ -89,7 +90,7 @@ class LmdbSnapshot(StampedValues, InOrder):
         self._why = "the snapshot is closed"
 
     def _live(self) -> Reading:
-        """To be called with the lock held."""
+        """The transaction. To be called with the lock held."""
         if self._transaction is None:
             require_same_process(self._forked)
             raise Unavailable(self._why)
@@ -97,7 +98,7 @@ class LmdbSnapshot(StampedValues, InOrder):
         return self._transaction
 
     def get(self, key: bytes) -> bytes | None:
-        """Raw value or None."""
+        """The raw value, or None."""
         try:
             with self._lock:
                 return self._live().get(key)
@@ -106,7 +107,7 @@ class LmdbSnapshot(StampedValues, InOrder):
 
     @_reading
     def get_many(self, keys: list[bytes]) -> dict[bytes, bytes]:
-        """Raw values of those keys that are there."""
+        """The raw values of the keys that exist."""
         with self._lock, self._live().cursor() as cursor:
             return dict(cursor.getmulti(keys))
 
@@ -115,7 +116,7 @@ class LmdbSnapshot(StampedValues, InOrder):
         return chain.from_iterable(self._runs(span, reverse))
 
     def _runs(self, span: Span, reverse: bool) -> Iterator[Pairs]:
-        """The same in runs that double in size, so that little is read in vain."""
+        """As `scan`, in runs that double in size, so that few pairs are read needlessly."""
         step = self._last if reverse else self._first
         low, high = max(span.start, FIRST_KEY), span.end
         size = FIRST_ROWS
@@ -132,7 +133,7 @@ class LmdbSnapshot(StampedValues, InOrder):
 
     @_reading
     def first(self, span: Span, count: int) -> list[bytes]:
-        """Raw values of the first `count` keys, by one cursor; in runs that double, as above."""
+        """Raw values of the first `count` keys, by one cursor, in runs that double in size."""
         with self._lock, self._live().cursor() as cursor:
             if not cursor.set_range(max(span.start, FIRST_KEY)):
                 return []
@@ -162,8 +163,8 @@ class LmdbSnapshot(StampedValues, InOrder):
     def _last(self, low: bytes, high: bytes, count: int) -> Pairs:
         """The last `count` pairs with low <= key < high, backwards."""
         with self._lock, self._live().cursor() as cursor:
-            found = cursor.prev() if cursor.set_range(high) else cursor.last()
-            if not found:
+            has_key = cursor.prev() if cursor.set_range(high) else cursor.last()
+            if not has_key:
                 return []
             pairs = list(islice(cursor.iterprev(), count))
         if pairs[-1][0] < low:
@@ -173,7 +174,7 @@ class LmdbSnapshot(StampedValues, InOrder):
         return pairs
 
     def chunks(self, span: Span, rows: int = 10_000) -> Iterator[tuple[list[bytes], list[bytes]]]:
-        """Lists of raw keys and values: no Python object a row but the two."""
+        """Lists of raw keys and values; the keys and values are the only objects per row."""
         low = max(span.start, FIRST_KEY)
         while low < span.end:
             keys, values = self._chunk(low, span.end, rows)
@@ -196,7 +197,7 @@ class LmdbSnapshot(StampedValues, InOrder):
         return keys, values
 
     def pieces(self, span: Span) -> Iterator[Piece]:
-        """Whole pages, see leaves.py; by cursors where they cannot be read so."""
+        """Whole pages, see leaves.py; by cursors if pages cannot be read."""
         low = max(span.start, FIRST_KEY)
         keys, values = self._chunk(low, span.end, FEW_KEYS) if low < span.end else ([], [])
         if len(keys) < FEW_KEYS:
@@ -214,24 +215,24 @@ class LmdbSnapshot(StampedValues, InOrder):
         return self._judged(piece())
 
     def count(self, span: Span, most: int = -1) -> int:
-        """How many keys the span holds; no more than is known by `most`."""
+        """The number of keys; exact up to `most`."""
         few = len(self.keys(span, FEW_KEYS))
         if few < FEW_KEYS:
             return few
         tree = self.tree()
         if tree is None:
             return super().count(span, most)
-        (found,) = self._judged(tree.count(span, most, self._alive))
-        return found
+        (total,) = self._judged(tree.count(span, most, self._alive))
+        return total
 
     def outline(self, span: Span) -> Outline | None:
-        """See leaves.py; None where whole pages cannot be read, or there are too many."""
+        """See leaves.py; None if whole pages cannot be read, or there are too many."""
         tree = self.tree()
-        found = () if tree is None else self._judged(tree.outline(span, self._alive))
-        return next(iter(found), None)
+        outlines = () if tree is None else self._judged(tree.outline(span, self._alive))
+        return next(iter(outlines), None)
 
     def tree(self) -> Tree | None:
-        """What reads whole pages; None where they cannot be read so."""
+        """The reader of whole pages, or None if they cannot be read."""
         if self._tree is None and self.metas is not None:
             with self._lock:
                 commit = self._live().id()
@@ -243,10 +244,10 @@ class LmdbSnapshot(StampedValues, InOrder):
         with self._lock:
             self._live()
 
-    def _judged(self, found: Iterator[_Answer]) -> Iterator[_Answer]:
-        """The same. A page that is none of ours is damage, unless the reader has ended."""
+    def _judged(self, reads: Iterator[_Answer]) -> Iterator[_Answer]:
+        """The same reads. A page that does not match is damage, unless the reader has ended."""
         try:
-            yield from found
+            yield from reads
         except Damaged as error:
             self._alive()
             raise Broken(damaged(self.path, str(error))) from error
@@ -269,7 +270,7 @@ class LmdbSnapshot(StampedValues, InOrder):
 
     @_reading
     def beside(self, key: bytes) -> tuple[bytes, bytes]:
-        """The last key before and the first at or after, both of which must exist."""
+        """The last key before and the first at or after `key`; both must exist."""
         with self._lock, self._live().cursor() as cursor:
             cursor.set_range(key)
             after = cursor.key()
@@ -277,7 +278,7 @@ class LmdbSnapshot(StampedValues, InOrder):
             return cursor.key(), after
 
     def close(self) -> None:
-        """Give the reader back."""
+        """Release the reader."""
         self.end("the snapshot is closed")
         self._forget(self.number)
 
@@ -290,14 +291,14 @@ class LmdbSnapshot(StampedValues, InOrder):
         self._touched = True
 
     def end(self, why: str) -> None:
-        """Give the reader back for a reason that later uses are told."""
+        """Release the reader; later uses raise this reason."""
         with self._lock:
             if self._transaction is not None:
                 self._transaction.abort()
                 self._transaction, self._why = None, why
 
     def age(self, now: float, idle_s: float, query_s: float) -> bool:
-        """Called by the caretaker now and then: end it if it is due. True if it has ended."""
+        """End it if it is too old. Called by the caretaker. Returns whether it has ended."""
         if self._born_s < 0:
             self._born_s = now
         if self._touched or self._in_use:
@@ -309,14 +310,14 @@ class LmdbSnapshot(StampedValues, InOrder):
         return self._transaction is None
 
     def transaction_number(self) -> int | None:
-        """LMDB's number of what it sees; None once it has ended."""
+        """LMDB's number of the commit that it sees; None once it has ended."""
         with self._lock:
             return None if self._transaction is None else self._transaction.id()
 
     def orphan(self) -> None:
-        """In a forked child: forget the parent's reader without touching it. Any use is Broken."""
+        """Forget the parent's reader in a forked child, without touching it. Use raises Broken."""
         self._lock = threading.Lock()
-        self._transaction = None  # py-lmdb gives no reader of another process back
+        self._transaction = None  # py-lmdb does not release a reader of another process
         self._forked = True
 
 

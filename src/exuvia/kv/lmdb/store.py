@@ -1,4 +1,4 @@
-"""The store on LMDB: the parts put together. See kv/store.py for what each method promises."""
+"""The Store on LMDB, made of the other modules. See kv/store.py for the methods."""
 
 import logging
 import os
@@ -42,14 +42,15 @@ from exuvia.kv.validate import Arranged, arrange
 CLOSED = "the store is closed"
 FRESH_ATTEMPTS = 10
 GIVES_WAY_S = 0.001
-"""A chain of bulks goes on for so long although others wait: its sync takes longer than that."""
+"""A chain of bulks continues for this time while others wait: its sync takes longer."""
 
 log = logging.getLogger(__name__)
 
 
 class LmdbStore(TransactionalStore):
-    """One per process and folder. Thread-safe. Its parts (`environment`, `caretaker`, `committer`)
-    are for who looks after the store; who uses it needs none of them."""
+    """One per process and folder. Thread-safe.
+
+    `environment`, `caretaker` and `committer` are for administration and tests."""
 
     def __init__(
         self, path: str, settings: LmdbSettings, clock: Clock, embedded: bool = False
@@ -73,7 +74,7 @@ class LmdbStore(TransactionalStore):
     # -- reading ---------------------------------------------------------------------------------
 
     def snapshot(self, use: SnapshotUse = SnapshotUse.SYSTEM) -> LmdbSnapshot:
-        """A view of all that is committed. Ended by the caretaker when it is forgotten."""
+        """A view of all commits. The caretaker ends it if it is forgotten."""
         self._require_open()
         if use == SnapshotUse.CLIENT:
             self.caretaker.require_room()
@@ -84,7 +85,7 @@ class LmdbStore(TransactionalStore):
         path = environment.data_path
         view = LmdbSnapshot(transaction, sequence, self.caretaker.forget, path, pages)
         self.caretaker.watch(view, use)
-        if self._closed:  # meanwhile: whoever closed may not have met it
+        if self._closed:  # closed meanwhile, perhaps without seeing this snapshot
             view.end(CLOSED)
             raise Unavailable(CLOSED)
         return view
@@ -92,12 +93,12 @@ class LmdbStore(TransactionalStore):
     def _fresh(self) -> tuple[Reading, int]:
         """A read transaction and the sequence it sees.
 
-        A writer that was killed may have left a commit that only the next writer makes visible.
-        It is made so here: nobody may see the time before it, and later that it has happened.
+        A killed writer may have left a commit that only the next writer makes visible. It is made
+        visible here: otherwise a reader could see the former state now and the commit later.
 
-        Engine 1.0 may show a new reader a root that is being overwritten, in the moment after a
-        writer was killed (measured: up to 5 in 340 kills, never twice in a row; engine 0.9: none).
-        The first read tells; a new transaction is right."""
+        Just after a writer was killed, engine 1.0 may show a new reader a root that is being
+        overwritten. (Measured: up to 5 in 340 kills, never twice in a row; not with engine 0.9.)
+        The first read detects that, and a new transaction is correct."""
         if self.environment.gate.abandoned:
             self.committer.run(recover)
         for attempt in range(1, FRESH_ATTEMPTS + 1):
@@ -119,13 +120,13 @@ class LmdbStore(TransactionalStore):
             raise Unavailable(CLOSED)
 
     def limit_snapshots(self, idle_s: float, query_s: float) -> None:
-        """Change how long snapshots live, unused and at all."""
+        """Change how long snapshots live, unused and in total."""
         self.caretaker.idle_s, self.caretaker.query_s = idle_s, query_s
 
     # -- writing ---------------------------------------------------------------------------------
 
     def commit(self, packet: Packet) -> int:
-        """Validate and apply; returns once it is on disk."""
+        """Validate and apply; returns once the commit is on disk."""
         self._require_open()
         moved = self.environment.gate.progress
         sequence: int
@@ -148,7 +149,7 @@ class LmdbStore(TransactionalStore):
         try:
             transaction = self.environment.read()
         except Unavailable:
-            return  # no snapshot is to be had: it commits without
+            return  # no snapshot is available: it commits without
         try:
             touch(transaction, arranged)
         except lmdb.Error as error:
@@ -157,15 +158,15 @@ class LmdbStore(TransactionalStore):
             transaction.abort()
 
     def commit_chain(self, packets: Sequence[Packet]) -> list[int]:
-        """See Store.commit_chain; they share a transaction with whatever else has queued up."""
+        """See Store.commit_chain; the packets share a transaction with other queued commits."""
         self._require_open()
         sequences, refusal = self.committer.run(
             partial(apply_chain, packets=packets, moved=self.environment.gate.progress),
             size=sum(len(packet.writes) for packet in packets),
         )
-        told = {name for packet in packets[: len(sequences)] for name in packet.channels}
-        if told:
-            self._wake.announce(sorted(told))
+        channels = {name for packet in packets[: len(sequences)] for name in packet.channels}
+        if channels:
+            self._wake.announce(sorted(channels))
         if refusal is not None:
             raise refusal
         return list(sequences)
@@ -193,8 +194,8 @@ class LmdbStore(TransactionalStore):
 
         def is_enough() -> bool:
             lasts_s = gate.lasts_s
-            wanted = lasts_s >= GIVES_WAY_S and (self.committer.waiting > 0 or gate.is_wanted)
-            return wanted or lasts_s >= most_s
+            is_needed = lasts_s >= GIVES_WAY_S and (self.committer.waiting > 0 or gate.has_waiter)
+            return is_needed or lasts_s >= most_s
 
         work = partial(apply_bulks, bulks=batches, moved=gate.progress, is_enough=is_enough)
         with gate.with_bulks():
@@ -203,7 +204,7 @@ class LmdbStore(TransactionalStore):
 
     @property
     def write_holds(self) -> tuple[int, float, float]:
-        """How often this process held the write lock, how long in all, and at most. Unit: s."""
+        """(number of this process's tenures of the write lock, their sum, the longest). Unit: s."""
         gate = self.environment.gate
         return gate.tenures, gate.held_s, gate.longest_s
 
@@ -214,7 +215,7 @@ class LmdbStore(TransactionalStore):
         return self._counters([channel])[0]
 
     def _counters(self, channels: Sequence[str]) -> list[int]:
-        """Counters of channels, in one look."""
+        """The counters of several channels, in one read."""
         self._require_open()
         transaction, _ = self._fresh()
         try:
@@ -240,7 +241,7 @@ class LmdbStore(TransactionalStore):
         return self._presences.held(name)
 
     def lock_table(self) -> LockTable:
-        """See Store.lock_table; opened when it is first asked for."""
+        """See Store.lock_table; opened at the first call."""
         self._require_open()
         with self._opening:
             if self._table is None:
@@ -265,13 +266,13 @@ class LmdbStore(TransactionalStore):
     # -- room ------------------------------------------------------------------------------------
 
     def free_bytes(self) -> int | None:
-        """Free on the disk of its folder."""
+        """Free bytes on the disk of the folder."""
         return self.environment.free_bytes()
 
     # -- spans -----------------------------------------------------------------------------------
 
     def count(self, span: Span) -> int:
-        """About how many keys; see kv/lmdb/pages.py for how exact."""
+        """The approximate number of keys; see kv/lmdb/pages.py for the precision."""
         view = self.snapshot()
         try:
             return count(view, span)
@@ -279,14 +280,14 @@ class LmdbStore(TransactionalStore):
             view.close()
 
     def split(self, span: Span, parts: int) -> list[Span]:
-        """Adjoining spans of about equal size; see kv/lmdb/pages.py."""
+        """Adjacent spans of about equal size; see kv/lmdb/pages.py."""
         view = self.snapshot()
         try:
             return split(view, span, parts)
         finally:
             view.close()
 
-    # -- the end ---------------------------------------------------------------------------------
+    # -- closing ---------------------------------------------------------------------------------
 
     def measures(self) -> dict[str, float]:
         self._require_open()
@@ -296,7 +297,7 @@ class LmdbStore(TransactionalStore):
             raise translate(error, self.environment.data_path) from error
 
     def close(self) -> None:
-        """Finish the commit under way, end all snapshots, leave. Twice is harmless."""
+        """Finish the running commit, end all snapshots, leave. A second call is harmless."""
         if self._closed:
             return
         self.committer.close(CLOSED)
@@ -317,7 +318,7 @@ class LmdbStore(TransactionalStore):
             view.end(why)
 
     def orphan(self) -> None:
-        """In a forked child: nothing of the parent's may be used, or given back."""
+        """In a forked child: nothing of the parent's may be used or released."""
         self._closed = self._forked = True
         for view in self.caretaker.views():
             view.orphan()
@@ -327,7 +328,7 @@ class LmdbStore(TransactionalStore):
 
 _stores: "weakref.WeakSet[LmdbStore]" = weakref.WeakSet()
 _parents: list[LmdbStore] = []
-"""Those of the process that forked this one: never to be closed here."""
+"""Stores of the process that forked this one: they must not be closed here."""
 
 
 def _after_fork() -> None:

@@ -1,12 +1,13 @@
 """Waiting on channels, across processes.
 
-A process that waits binds one datagram socket in the store's `wake/` folder. A commit that
-touched a channel sends an empty message to each socket there. Who gets one reads the counters its
-process waits on, all in one look, and wakes those whose counter has moved: thirty loops that sleep
-on ten channels cost a commit one thread and not thirty. The message says nothing, so none can be
-lost that matters: a full queue means that the receiver will look anyway, and it will look after the
-commit. A socket nobody listens on is removed by the first sender who finds out. `fallback_s` covers
-what is left, such as a process that could not bind."""
+A process that waits binds one datagram socket in the store's `wake/` folder. A commit that changed
+a channel sends an empty message to each socket there. The receiver reads all counters on which its
+process waits in one read, and wakes the waiters whose counter has changed. With thirty loops that
+sleep on ten channels, a commit wakes one thread instead of thirty. Messages have no content, so a
+lost one does no harm: if a queue is full, the receiver will read anyway, after the commit. A socket
+without a listener is removed by the first sender that notices. `fallback_s` covers other cases,
+such as a process that could not bind.
+"""
 
 import logging
 import os
@@ -25,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Waiter:
-    """A thread that waits; its gate is a bare lock, released when it is to look."""
+    """A thread that waits; its gate is a lock, released when the thread is to check."""
 
     __slots__ = ("after", "gate", "woken")
 
@@ -37,7 +38,7 @@ class _Waiter:
 
 
 class Wake:
-    """`read(channels)` gives the channels' counters as committed now."""
+    """The waiters of this process. `read(channels)` returns the channels' committed counters."""
 
     def __init__(
         self,
@@ -61,13 +62,13 @@ class Wake:
         self._outbox.setblocking(False)
 
     def _address(self, name: str) -> str:
-        """Short enough for a socket however long the store's path is."""
+        """A path short enough for a socket, however long the store's path is."""
         return f"/proc/self/fd/{self._folder}/{name}"
 
     # -- waiting ---------------------------------------------------------------------------------
 
     def wait(self, channel: str, after: int, timeout_s: float) -> int:
-        """Wait until the counter is > after or time is up; the counter."""
+        """Wait until the counter is > `after`, or for the timeout. Returns the counter."""
         (value,) = self._read([channel])
         if value > after or timeout_s <= 0:
             return value
@@ -114,16 +115,16 @@ class Wake:
         while not self._why:
             inbox.recv(1)
             with suppress(BlockingIOError):
-                for _ in range(READ_AT_ONCE):  # one look answers them all
+                for _ in range(READ_AT_ONCE):  # one read answers them all
                     inbox.recv(1, socket.MSG_DONTWAIT)
             try:
                 self._look()
-            except Exception as error:  # closed, or no room to look: the waiters look a little
-                if not self._why:  # later by themselves, and this thread must live on
+            except Exception as error:  # closed, or no room to read: waiters check a little later
+                if not self._why:  # by themselves, and this thread must continue
                     _log.warning("a wake-up was not passed on", extra={"reason": str(error)})
 
     def _look(self) -> None:
-        """Wake whoever waits on a channel whose counter has moved."""
+        """Wake the waiters of channels whose counter has changed."""
         with self._mutex:
             channels = list(self._waiters)
         if not channels:
@@ -134,7 +135,7 @@ class Wake:
                 self._open(w for w in self._waiters.get(channel, ()) if w.after < value)
 
     def _open(self, waiters: Iterable[_Waiter]) -> None:
-        """To be called with the mutex held."""
+        """Bind the socket. To be called with the mutex held."""
         for waiter in waiters:
             if not waiter.woken:
                 waiter.woken = True
@@ -143,7 +144,7 @@ class Wake:
     # -- waking ----------------------------------------------------------------------------------
 
     def announce(self, channels: Iterable[str]) -> None:
-        """A commit touched these: wake this process's waiters and all others'."""
+        """To be called after a commit to these channels: wakes all waiters, in all processes."""
         with self._mutex:
             for channel in channels:
                 self._open(self._waiters.get(channel, ()))
@@ -158,22 +159,22 @@ class Wake:
             with suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=self._folder)
         except (BlockingIOError, FileNotFoundError, OSError):
-            return  # its queue is full, so it will look; or it has just gone
+            return  # its queue is full, so it will check; or it has just ended
 
     def sweep(self) -> None:
-        """Remove sockets nobody listens on."""
+        """Remove sockets without listeners."""
         for name in os.listdir(self._folder):
             self._send(name)
 
-    # -- the end ---------------------------------------------------------------------------------
+    # -- closing ---------------------------------------------------------------------------------
 
     def orphan(self) -> None:
-        """In a forked child: let the parent's socket go."""
+        """Forget the parent's socket in a forked child."""
         if self._inbox is not None:
             self._inbox.close()
 
     def close(self, why: str) -> None:
-        """Wake everybody; waits raise Unavailable from now on."""
+        """Wake all waiters; later waits raise Unavailable."""
         with self._mutex:
             self._why = why
             for waiters in self._waiters.values():

@@ -1,13 +1,13 @@
-"""Locks of lockers as PostgreSQL's advisory locks: see kv/lock_server.py.
+"""Row locks as PostgreSQL's advisory locks: see kv/lock_server.py.
 
     holder      a connection of its own, from the first key to the last
     take        pg_try_advisory_lock of each key, one round trip
     wait        pg_advisory_lock: the server's queue is fair, its deadlock detector sees all hosts
     release     pg_advisory_unlock
 
-They are numbers of the whole database, so the store's schema is mixed in. The server has room for
-max_locks_per_transaction x max_connections locks of all kinds, and without it commits would fail
-too: one process takes at most SHARE of them, what it wants beyond is not taken.
+Advisory locks are numbers valid in the whole database, so the store's schema is mixed in. The
+server has room for max_locks_per_transaction x max_connections locks of all kinds; commits need
+some of it. One process therefore takes at most SHARE of it, and further locks are not taken.
 """
 
 import logging
@@ -43,7 +43,7 @@ from exuvia.kv.postgres.connection import (
 SHARE = 1 / 8
 _ALL_BITS = (1 << 64) - 1
 GRACE_S = 10.0
-"""How much later than asked for the server may say that time is up."""
+"""Time that the server has for its answer in addition to the timeout of the lock."""
 NAME = "exuvia lock"
 _NO_LOCK, _CANCELLED, _NO_ROOM = "55P03", "57014", "53200"
 
@@ -97,12 +97,12 @@ log = logging.getLogger(__name__)
 
 
 def salt_of(schema: str) -> int:
-    """What keeps the locks of two stores in one database apart."""
+    """The number that distinguishes the locks of two stores in one database."""
     return int.from_bytes(blake2b(schema.encode(), digest_size=8).digest(), "big")
 
 
 def lock_number(salt: int, key: bytes) -> int:
-    """The server's number of a key's lock."""
+    """The server's number for a key's lock."""
     return _signed(hash_of(key) ^ salt)
 
 
@@ -111,7 +111,7 @@ def _signed(number: int) -> int:
 
 
 class AdvisoryLocks:
-    """Those of one process. `pool`: of connections for holders; `questions`: for looks."""
+    """The locks of one process. `pool`: connections for holders; `questions`: for queries."""
 
     def __init__(self, schema: str, pool: PgPool, questions: PgPool, answer_s: float) -> None:
         self.pool = pool
@@ -120,29 +120,29 @@ class AdvisoryLocks:
         self._salt = salt_of(schema)
         self._mutex = threading.Lock()
         self._room = 0
-        self._taken = 0
+        self._reserved = 0
 
     def number(self, key: int) -> int:
-        """The key as the server's number."""
+        """The server's number for the key."""
         return _signed(key ^ self._salt)
 
     def reserve(self, count: int) -> bool:
-        """Room for so many more; False: they are not to be taken."""
+        """Reserve room for `count` more locks. False if there is no room: do not take them."""
         if not self._room:
-            (found,) = self._asked(_ROOM)
-            self._room = max(64, int(read_int8(found.get_value(0, 0)) * SHARE))
+            (result,) = self._ask(_ROOM)
+            self._room = max(64, int(read_int8(result.get_value(0, 0)) * SHARE))
         with self._mutex:
-            if self._taken + count > self._room:
+            if self._reserved + count > self._room:
                 return False
-            self._taken += count
+            self._reserved += count
             return True
 
     def forgo(self, count: int) -> None:
-        """They are free again."""
+        """Release reserved room."""
         with self._mutex:
-            self._taken -= count
+            self._reserved -= count
 
-    def _asked(self, statement: Query, *values: bytes | None) -> list[PGresult]:
+    def _ask(self, statement: Query, *values: bytes | None) -> list[PGresult]:
         connection = self._questions.take()
         try:
             return connection.run([(statement, values)], self.answer_s)
@@ -158,74 +158,74 @@ class AdvisoryLocks:
 
     def held(self, keys: Sequence[int] | None) -> list[HeldKey]:
         numbers = None if keys is None else int8s([self.number(key) for key in keys])
-        (found,) = self._asked(_HELD, numbers)
+        (result,) = self._ask(_HELD, numbers)
         answer = []
-        for n in range(found.ntuples):
-            key = (read_int8(found.get_value(n, 0)) ^ self._salt) & _ALL_BITS
-            exclusive = found.get_value(n, 1) == b"\x01"
-            session = read_int8(found.get_value(n, 2))
-            tag, epoch = map(int, (found.get_value(n, 3) or b"").split()[2:])
+        for n in range(result.ntuples):
+            key = (read_int8(result.get_value(n, 0)) ^ self._salt) & _ALL_BITS
+            exclusive = result.get_value(n, 1) == b"\x01"
+            session = read_int8(result.get_value(n, 2))
+            tag, epoch = map(int, (result.get_value(n, 3) or b"").split()[2:])
             answer.append(HeldKey(key, exclusive, tag, session, epoch))
         return answer
 
     def waits(self, session: int) -> bool:
-        (found,) = self._asked(_WAITS, int4(session))
-        return bool(read_int8(found.get_value(0, 0)))
+        (result,) = self._ask(_WAITS, int4(session))
+        return bool(read_int8(result.get_value(0, 0)))
 
     def end(self, session: int) -> None:
-        self._asked(_END, int4(session))
+        self._ask(_END, int4(session))
 
 
 class AdvisoryHolder:
-    """See LockHolder. `name`: what others see of it."""
+    """A LockHolder. `name`: its application_name, visible to others."""
 
     def __init__(self, locks: AdvisoryLocks, connection: PgConnection, name: bytes) -> None:
         self.session = connection.number
         self._locks = locks
         self._connection = connection
-        self._said = name
-        self._name: bytes | None = name  # until the server knows it
-        self._held: dict[int, bool] = {}  # number -> exclusive
+        self._full_name = name
+        self._name: bytes | None = name  # None once the server has it
+        self._modes: dict[int, bool] = {}  # number -> exclusive
 
     def has(self, key: int, shared: bool = False) -> bool:
-        exclusive = self._held.get(self._locks.number(key))
+        exclusive = self._modes.get(self._locks.number(key))
         return exclusive is not None and (exclusive or shared)
 
     def take(self, keys: Sequence[int], shared: bool) -> int:
         numbers = [self._locks.number(key) for key in keys]
-        wanted = [n for n in dict.fromkeys(numbers) if not self._has_number(n, shared)]
-        if not wanted or not self._locks.reserve(len(wanted)):
+        requested = [n for n in dict.fromkeys(numbers) if not self._has_number(n, shared)]
+        if not requested or not self._locks.reserve(len(requested)):
             return -1
-        call: Call = (_TRY_SHARED if shared else _TRY, [int8s(wanted)])
+        call: Call = (_TRY_SHARED if shared else _TRY, [int8s(requested)])
         try:
             try:
-                found = self._run(call)
+                result = self._run(call)
             except Lost as error:
                 self._renew(str(error))
-                found = self._run(call)
+                result = self._run(call)
         except BaseException as error:
-            self._locks.forgo(len(wanted))
+            self._locks.forgo(len(requested))
             if isinstance(error, Declined) and error.code == _NO_ROOM:
                 self._drop("the server has no room for more locks")
                 return -1
             raise
-        blocked = {wanted[read_int8(found.get_value(n, 0)) - 1] for n in range(found.ntuples)}
-        taken = [number for number in wanted if number not in blocked]
-        raised = sum(number in self._held for number in taken)  # shared before: one lock still
+        blocked = {requested[read_int8(result.get_value(n, 0)) - 1] for n in range(result.ntuples)}
+        granted = [number for number in requested if number not in blocked]
+        raised = sum(number in self._modes for number in granted)  # shared before: reserved twice
         self._locks.forgo(len(blocked) + raised)
-        self._held.update(dict.fromkeys(taken, not shared))
+        self._modes.update(dict.fromkeys(granted, not shared))
         return next((n for n, number in enumerate(numbers) if number in blocked), -1)
 
     def _run(self, call: Call) -> PGresult:
-        found = self._connection.run([*self._naming(), call], self._locks.answer_s)[-1]
+        result = self._connection.run([*self._naming(), call], self._locks.answer_s)[-1]
         self._name = None
-        return found
+        return result
 
     def _naming(self) -> list[Call]:
         return [] if self._name is None else [(_NAMED, [self._name])]
 
     def _greet(self) -> None:
-        hello: Call = (_NAMED, [self._said])
+        hello: Call = (_NAMED, [self._full_name])
         try:
             self._connection.run([hello], self._locks.answer_s)
         except Lost as error:
@@ -234,22 +234,22 @@ class AdvisoryHolder:
         self._name = None
 
     def _renew(self, why: str) -> None:
-        """A session in place of one that was lost. Raises Unavailable."""
+        """Replace a lost session. Raises Unavailable."""
         self._drop(why)
         pool = self._locks.pool
         pool.suspect()
         self._connection = pool.instead_of(self._connection)
-        self.session, self._name = self._connection.number, self._said
+        self.session, self._name = self._connection.number, self._full_name
 
     def _has_number(self, number: int, shared: bool) -> bool:
-        exclusive = self._held.get(number)
+        exclusive = self._modes.get(number)
         return exclusive is not None and (exclusive or shared)
 
     def _drop(self, why: str) -> None:
-        """What was held is lost: the commit decides."""
-        log.warning("row locks were lost", extra={"count": len(self._held), "reason": why})
-        self._locks.forgo(len(self._held))
-        self._held.clear()
+        """All locks are lost: the commit decides."""
+        log.warning("row locks were lost", extra={"count": len(self._modes), "reason": why})
+        self._locks.forgo(len(self._modes))
+        self._modes.clear()
         if not self._connection.is_lost:
             self._connection.later([(_UNLOCK_ALL, ())])
 
@@ -260,31 +260,31 @@ class AdvisoryHolder:
         within = b"%d" % max(1, int(timeout_s * 1000))
         lock = _LOCK_SHARED if shared else _LOCK
         calls: list[Call] = [(_WITHIN, [within]), (lock, [int8(number)])]
-        if not self._held:  # a session from the pool may be gone by now
+        if not self._modes:  # a session from the pool may have ended
             self._greet()
-        given, ended = False, _Ended(self._connection, looks.look)
+        granted, ended = False, _Ended(self._connection, looks.look)
         try:
             self._connection.send(calls)
             self._connection.answers(timeout_s + GRACE_S, looks._replace(look=ended))
-            given = True
-        except ServerRefusal:  # a circle
+            granted = True
+        except ServerRefusal:  # a cycle
             raise ErrLockDeadlock() from None
         except Declined as error:
             if error.code not in (_NO_LOCK, _CANCELLED, _NO_ROOM):
                 raise
         finally:
-            if not given or number in self._held:
+            if not granted or number in self._modes:
                 self._locks.forgo(1)
-            if given:
-                self._held[number] = self._held.get(number, False) or not shared
+            if granted:
+                self._modes[number] = self._modes.get(number, False) or not shared
         if ended.why is not None:
             raise ended.why
-        return given
+        return granted
 
     def release(self, keys: Sequence[int]) -> None:
         modes: dict[bool, list[int]] = {True: [], False: []}
         for number in map(self._locks.number, keys):
-            exclusive = self._held.pop(number, None)
+            exclusive = self._modes.pop(number, None)
             if exclusive is not None:
                 modes[exclusive].append(number)
         self._locks.forgo(len(modes[True]) + len(modes[False]))
@@ -294,21 +294,21 @@ class AdvisoryHolder:
             self._unlock(calls)
 
     def release_all(self) -> None:
-        self._locks.forgo(len(self._held))
-        if self._held:
-            self._held.clear()
+        self._locks.forgo(len(self._modes))
+        if self._modes:
+            self._modes.clear()
             self._unlock([(_UNLOCK_ALL, ())])
         self._locks.pool.give(self._connection)
 
     def _unlock(self, calls: Sequence[Call]) -> None:
-        """Whoever hears that a transaction has ended may rely on its locks to be free."""
+        """Synchronous: when others see the end of a transaction, its locks must be free."""
         if not self._connection.is_lost:
-            with suppress(ExuviaError):  # they went with the connection
+            with suppress(ExuviaError):  # the locks ended with the connection
                 self._connection.run(calls, self._locks.answer_s)
 
 
 class _Ended:
-    """Looks when a wait is woken; what is raised then cancels it."""
+    """Calls `look` at each wake-up; its error cancels the wait."""
 
     def __init__(self, connection: PgConnection, look: Callable[[], None]) -> None:
         self._connection = connection

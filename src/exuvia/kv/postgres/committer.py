@@ -1,9 +1,9 @@
-"""A packet as one call of commit_packet (server.sql), and what became of one that was cut off.
+"""A packet as one call of commit_packet (server.sql), and its outcome after a lost connection.
 
-A connection that commits has a row of its own, its slot, and numbers its commits there. Whoever
-must know what became of one closes the slot on another connection: that waits for the commit if it
-is under way, and no later one is made in that slot, so what stands there is final. It is a commit
-itself: what it has seen survives whatever its own answer survives.
+A connection that commits has a row of its own, its slot, and numbers its commits there. To learn
+the outcome of a commit, a process closes its slot on another connection. Closing waits for a
+running commit and prevents later ones in that slot, so the number in the slot is final. Closing is
+a commit itself, so its answer is as durable as the commits that it has seen.
 
     requirement or write                          list
     Equal, AtMost                                 equal, most; gate shared
@@ -17,7 +17,7 @@ itself: what it has seen survives whatever its own answer survives.
     records of a change log                       log
     write of a fence (kv/keys.py)                 gate alone, too
 
-Where the server has no advisory locks that can be relied on, the rows of fences are locked instead.
+If the server has no reliable advisory locks, the rows of fences are locked instead.
 """
 
 import logging
@@ -93,13 +93,13 @@ from exuvia.kv.validate import arrange, require_short
 
 Resolve = Callable[[Packet, Sequence[int]], Packet]
 GATES = 1024
-"""So many at most; keys of fences that share one wait for each other's commits."""
+"""Maximum number; fences with the same number wait for each other's commits."""
 _GATE = 0x65787576 << 32
 LARGE = 20_000
-"""Keys of a call; what a packet has more goes into calls behind it."""
+"""Keys of a call; larger packets need several calls."""
 SETTLE_S = 30.0
 SETTLE_PAUSE_S = 0.1
-UNKNOWN = "nobody knows whether it was applied; read and see"
+UNKNOWN = "its outcome is unknown; read the data to see whether it was applied"
 
 log = logging.getLogger(__name__)
 _never = threading.Event()
@@ -186,14 +186,14 @@ _END = Query(b"end", b"COMMIT")
 
 @dataclass(slots=True)
 class CommitSlot:
-    """Of one connection."""
+    """The slot of one connection, and the number of its last commit."""
 
     id: bytes
     n: int = 0
 
 
 def gate_of(key: bytes) -> int:
-    """The number of the advisory lock that guards a fence."""
+    """The number of the advisory lock of a fence."""
     return _GATE + crc32(key) % GATES
 
 
@@ -206,36 +206,36 @@ class _Required:
     unlocked: list[Unlocked] = field(default_factory=list)
 
     def expect(self, key: bytes, stamp: bytes, anomaly: str) -> None:
-        """Raises Conflict where the key is expected to be something else too."""
+        """Raises Conflict if the key is also expected to have another stamp."""
         if self.expected.setdefault(key, stamp) != stamp:
             raise Conflict(anomaly, key)
         self.anomalies[key] = anomaly
 
 
-def _sorted_out(requirements: Iterable[Requirement]) -> _Required:
-    found = _Required()
-    for each in requirements:
-        if isinstance(each, Unchanged):
-            stamp = each.stamp.to_bytes(STAMP_BYTES, "little") if each.stamp else b""
-            found.expect(each.key, stamp, each.anomaly)
-        elif isinstance(each, Standing):
-            stamps = np.frombuffer(each.stamps, f"V{STAMP_BYTES}").tolist()
-            for key, stamp in zip(each.keys, stamps, strict=True):
-                found.expect(key, stamp, each.anomaly)
-        elif isinstance(each, AllAbsent):
-            for key in each.keys:
-                found.expect(key, b"", each.anomaly)
-        elif isinstance(each, Equal):
-            found.equal.append(each)
-        elif isinstance(each, AtMost):
-            found.most.append(each)
+def _by_kind(requirements: Iterable[Requirement]) -> _Required:
+    required = _Required()
+    for requirement in requirements:
+        if isinstance(requirement, Unchanged):
+            stamp = requirement.stamp.to_bytes(STAMP_BYTES, "little") if requirement.stamp else b""
+            required.expect(requirement.key, stamp, requirement.anomaly)
+        elif isinstance(requirement, Standing):
+            stamps = np.frombuffer(requirement.stamps, f"V{STAMP_BYTES}").tolist()
+            for key, stamp in zip(requirement.keys, stamps, strict=True):
+                required.expect(key, stamp, requirement.anomaly)
+        elif isinstance(requirement, AllAbsent):
+            for key in requirement.keys:
+                required.expect(key, b"", requirement.anomaly)
+        elif isinstance(requirement, Equal):
+            required.equal.append(requirement)
+        elif isinstance(requirement, AtMost):
+            required.most.append(requirement)
         else:
-            found.unlocked.append(each)
-    return found
+            required.unlocked.append(requirement)
+    return required
 
 
 class PacketCommitter:
-    """Thread-safe. `base`: see server.sql; `gated`: whether advisory locks can be relied on."""
+    """Commits packets. Thread-safe. `base`: see server.sql. `gated`: advisory locks can be used."""
 
     def __init__(self, server: Server, pool: PgPool, base: int, gated: bool) -> None:
         self._server = server
@@ -247,13 +247,14 @@ class PacketCommitter:
             weakref.WeakKeyDictionary()
         )
 
-    # -- what is sent ----------------------------------------------------------------------------
+    # -- arguments -------------------------------------------------------------------------------
 
     def _locks(
         self, required: _Required, written: Iterable[bytes], *, alone: bool = False
     ) -> dict[str, bytes]:
-        """Gates, row locks, placeholders, and what is checked behind them. `alone`: rows that are
-        only required are locked as those that are written."""
+        """Gates, row locks, placeholders, and checks after them.
+
+        `alone`: required rows are locked exclusively, as written ones are."""
         arguments: dict[str, bytes] = {}
         gates: dict[int, bool] = {}
         lock: dict[bytes, bool] = {}
@@ -284,11 +285,11 @@ class PacketCommitter:
             arguments["gates"] = int8s(order)
             arguments["gates_alone"] = bools(gates[gate] for gate in order)
         if required.equal:
-            arguments["equal_keys"] = byteas([each.key for each in required.equal])
-            arguments["equal_values"] = byteas([each.payload for each in required.equal])
+            arguments["equal_keys"] = byteas([equal.key for equal in required.equal])
+            arguments["equal_values"] = byteas([equal.payload for equal in required.equal])
         if required.most:
-            arguments["most_keys"] = byteas([each.key for each in required.most])
-            arguments["most_values"] = byteas([k.number(each.limit) for each in required.most])
+            arguments["most_keys"] = byteas([most.key for most in required.most])
+            arguments["most_values"] = byteas([k.number(most.limit) for most in required.most])
         if lock:
             in_order = sorted(lock)
             arguments["lock_keys"] = byteas(in_order)
@@ -299,7 +300,7 @@ class PacketCommitter:
         return arguments
 
     def _marks(self, unlocked: Sequence[Unlocked]) -> dict[str, bytes]:
-        """What looks for lock marks."""
+        """The arguments that check lock marks."""
         marks: list[bytes] = []
         of: list[bytes] = []
         since: list[int] = []
@@ -320,7 +321,7 @@ class PacketCommitter:
         if not marks:
             return {}
         return {
-            "mark_headers": byteas([each.header for each in unlocked]),
+            "mark_headers": byteas([table.header for table in unlocked]),
             "mark_keys": byteas(marks),
             "mark_of": byteas(of),
             "mark_since": int4s(since),
@@ -332,7 +333,7 @@ class PacketCommitter:
     def _calls(self, packet: Packet) -> tuple[list[dict[str, bytes]], dict[bytes, str]]:
         """Arguments of the calls of a packet, and the anomalies by key. Raises Refused 1071."""
         arranged = arrange(packet)
-        required = _sorted_out(packet.requirements)
+        required = _by_kind(packet.requirements)
         expected, claimed = required.expected, arranged.claimed
         new: list[tuple[bytes, bytes]] = []
         old: list[tuple[bytes, bytes]] = []
@@ -356,7 +357,7 @@ class PacketCommitter:
         released = [(key, arranged.released[key]) for key in arranged.releases]
         inserted = {key for key, _ in new}
         first = self._locks(
-            required, [*arranged.puts, *arranged.gone, *arranged.releases, *judged_keys]
+            required, [*arranged.puts, *arranged.removed, *arranged.releases, *judged_keys]
         )
         same = {key: stamp for key, stamp in expected.items() if key not in inserted}
         if same:
@@ -364,12 +365,12 @@ class PacketCommitter:
             first["same_stamps"] = byteas(list(same.values()))
         absent = [
             key
-            for key in (*arranged.gone, *arranged.releases, *judged_keys)
+            for key in (*arranged.removed, *arranged.releases, *judged_keys)
             if expected.get(key) == b""
         ]
-        if absent:  # required, and written, but as nothing stands there it is no row to lock
-            held = [key for key, stamp in same.items() if not stamp and not k.is_fence(key)]
-            first["hold_keys"] = byteas(sorted({*held, *absent}))
+        if absent:  # required and written, but absent: there is no row to lock
+            hold_keys = [key for key, stamp in same.items() if not stamp and not k.is_fence(key)]
+            first["hold_keys"] = byteas(sorted({*hold_keys, *absent}))
         calls = _Calls(first, arranged.size)
         calls.pairs("new", new)
         calls.pairs("old", old)
@@ -382,8 +383,8 @@ class PacketCommitter:
             )
         if required.unlocked:
             calls.add(**self._marks(required.unlocked))
-        for at in range(0, len(arranged.gone), LARGE):
-            calls.add(gone_keys=byteas(arranged.gone[at : at + LARGE]))
+        for at in range(0, len(arranged.removed), LARGE):
+            calls.add(gone_keys=byteas(arranged.removed[at : at + LARGE]))
         calls.pairs("release", released)
         calls.pairs("any", rest)
         for at in range(0, len(packet.log), LARGE):
@@ -403,9 +404,12 @@ class PacketCommitter:
         return calls.all, required.anomalies
 
     def _arguments(
-        self, slot: CommitSlot | None, fields: Sequence[tuple[str, int]], given: dict[str, bytes]
+        self,
+        slot: CommitSlot | None,
+        fields: Sequence[tuple[str, int]],
+        arguments: dict[str, bytes],
     ) -> list[bytes | None]:
-        values = dict(given)
+        values = dict(arguments)
         values["base"] = int8(self._base)
         if slot is not None:
             values["slot_id"], values["slot_n"] = slot.id, int8(slot.n)
@@ -414,13 +418,13 @@ class PacketCommitter:
     # -- commits ---------------------------------------------------------------------------------
 
     def commit(self, packet: Packet) -> int:
-        """Its stamp. See Store.commit."""
+        """Commit the packet. Returns its stamp. See Store.commit."""
         calls, anomalies = self._calls(packet)
 
         def of(slot: CommitSlot) -> list[Call]:
             return [
-                (_COMMIT, self._arguments(None if n else slot, _FIELDS, given))
-                for n, given in enumerate(calls)
+                (_COMMIT, self._arguments(None if n else slot, _FIELDS, arguments))
+                for n, arguments in enumerate(calls)
             ]
 
         try:
@@ -435,8 +439,9 @@ class PacketCommitter:
     def _once(
         self, of: Callable[[CommitSlot], list[Call]], anomalies: dict[bytes, str]
     ) -> list[PGresult]:
-        """What the calls answer, committed. Done again, once, where the connection turned out to be
-        lost and nothing was done by it."""
+        """Run and commit the calls; returns their answers.
+
+        Repeated once if the connection was lost and the calls had no effect."""
         for attempt in range(2):
             connection, slot = self._take()
             try:
@@ -479,13 +484,13 @@ class PacketCommitter:
         self._pool.give(connection)
 
     def _settled(self, slot: CommitSlot, error: Lost) -> int:
-        """The stamp of the slot's last commit; 0 if it was not made, and will not be."""
+        """The stamp of the slot's last commit; 0 if it was not made and cannot be made any more."""
         deadline = time.monotonic() + SETTLE_S
         while True:
             try:
                 connection = self._server.connect("settling")
                 try:
-                    (found,) = connection.run([(_CLOSE_SLOT, [slot.id])], SETTLE_S)
+                    (result,) = connection.run([(_CLOSE_SLOT, [slot.id])], SETTLE_S)
                 finally:
                     connection.close()
                 break
@@ -494,13 +499,13 @@ class PacketCommitter:
                     log.warning("an outcome stays unknown", extra={"reason": str(again)})
                     raise OutcomeUnknown(f"{error}: {UNKNOWN}") from error
                 _never.wait(SETTLE_PAUSE_S)
-        if found.ntuples and read_int8(found.get_value(0, 0)) == slot.n:
+        if result.ntuples and read_int8(result.get_value(0, 0)) == slot.n:
             log.info("a commit that was cut off was made")
-            return read_int8(found.get_value(0, 1))
+            return read_int8(result.get_value(0, 1))
         return 0
 
     def chained(self, packets: Sequence[Packet], resolve: Resolve) -> list[int]:
-        """See Store.commit_chain. They are one transaction of the server's: one stamp for all."""
+        """See Store.commit_chain. All packets are one transaction of the server, with one stamp."""
         stamps: list[int] = []
         refused: ExuviaError | None = None
         within_s = self._server.settings.commit_s
@@ -512,9 +517,9 @@ class PacketCommitter:
                     calls, anomalies = self._calls(resolve(packet, stamps))
                     sent: list[Call] = [] if stamps else [(_BEGIN, ())]
                     sent.append((_SAVEPOINT, ()))
-                    for n, given in enumerate(calls):
+                    for n, arguments in enumerate(calls):
                         own = None if n or stamps else slot
-                        sent.append((_COMMIT, self._arguments(own, _FIELDS, given)))
+                        sent.append((_COMMIT, self._arguments(own, _FIELDS, arguments)))
                     try:
                         results = connection.run(sent, within_s)
                     except ServerRefusal as error:
@@ -546,31 +551,31 @@ class PacketCommitter:
     # -- bulk ------------------------------------------------------------------------------------
 
     def bulk(self, bulk: Bulk, synced: bool = True) -> BulkResult:
-        """See Store.bulk. Where it is not `synced`, `sync` follows."""
+        """See Store.bulk. If it is not `synced`, the caller must call `sync` afterwards."""
         keys, payloads, requirements, puts, report, overwrite = bulk
-        required = _sorted_out(requirements)
-        alone = any(isinstance(each, AllAbsent) for each in requirements)
-        given = self._locks(required, [key for key, _ in puts], alone=alone)
+        required = _by_kind(requirements)
+        alone = any(isinstance(requirement, AllAbsent) for requirement in requirements)
+        arguments = self._locks(required, [key for key, _ in puts], alone=alone)
         if required.expected:
-            given["same_keys"] = byteas(list(required.expected))
-            given["same_stamps"] = byteas(list(required.expected.values()))
+            arguments["same_keys"] = byteas(list(required.expected))
+            arguments["same_stamps"] = byteas(list(required.expected.values()))
         if len(keys):
             require_short(max(keys, key=len))
-        given["keys"] = byteas(keys)
-        given["overwrite"] = TRUE if overwrite else FALSE
+        arguments["keys"] = byteas(keys)
+        arguments["overwrite"] = TRUE if overwrite else FALSE
         if isinstance(payloads, bytes):
-            given["payload"] = payloads
+            arguments["payload"] = payloads
         else:
-            given["payloads"] = byteas(payloads)
+            arguments["payloads"] = byteas(payloads)
         if puts:
             last = dict(sorted(puts))
-            given["put_keys"] = byteas(list(last))
-            given["put_values"] = byteas(list(last.values()))
+            arguments["put_keys"] = byteas(list(last))
+            arguments["put_values"] = byteas(list(last.values()))
 
         def of(slot: CommitSlot) -> list[Call]:
-            calls: list[Call] = [(_BULK, self._arguments(slot, _BULK_FIELDS, given))]
+            calls: list[Call] = [(_BULK, self._arguments(slot, _BULK_FIELDS, arguments))]
             if report:
-                calls.append((_STANDING, [given["keys"], int8(self._base)]))
+                calls.append((_STANDING, [arguments["keys"], int8(self._base)]))
             return calls if synced else [(_UNSYNCED, ()), *calls]
 
         try:
@@ -583,23 +588,24 @@ class PacketCommitter:
         return BulkResult(stamp, placed, _present(keys, payloads, results[-1]) if report else [])
 
     def sync(self) -> None:
-        """Return once all that is committed is as durable as a commit."""
+        """Return once all earlier commits are as durable as a synchronous one."""
         with suppress(CutOff):
             self._once(lambda slot: [(_SYNC, [slot.id, int8(slot.n)])], {})
 
 
 def _present(
-    keys: Sequence[bytes], payloads: Sequence[bytes] | bytes, found: PGresult
+    keys: Sequence[bytes], payloads: Sequence[bytes] | bytes, result: PGresult
 ) -> list[tuple[int, bytes]]:
-    """What others had put, and what was twice in the list."""
-    value = found.get_value
-    there = {
-        read_int8(value(n, 0)) - 1: (value(n, 1) or b"")[STAMP_BYTES:] for n in range(found.ntuples)
+    """Keys that existed before, and those that are repeated in the list."""
+    value = result.get_value
+    present = {
+        read_int8(value(n, 0)) - 1: (value(n, 1) or b"")[STAMP_BYTES:]
+        for n in range(result.ntuples)
     }
     for n in range(1, len(keys)):
-        if keys[n] == keys[n - 1] and n not in there:
-            there[n] = payloads if isinstance(payloads, bytes) else payloads[_run_start(keys, n)]
-    return sorted(there.items())
+        if keys[n] == keys[n - 1] and n not in present:
+            present[n] = payloads if isinstance(payloads, bytes) else payloads[_run_start(keys, n)]
+    return sorted(present.items())
 
 
 def _run_start(keys: Sequence[bytes], n: int) -> int:
@@ -612,7 +618,7 @@ _BACK_TO_NOTHING = Query(b"rollback", b"ROLLBACK")
 
 
 class CutOff(ExuviaError):
-    """The connection was lost, and the commit was made."""
+    """The connection was lost, but the commit was made."""
 
     def __init__(self, stamp: int) -> None:
         super().__init__("a commit was made, its answer lost")
@@ -620,7 +626,7 @@ class CutOff(ExuviaError):
 
 
 class ChainRefused(ExuviaError):
-    """A packet of a chain was refused; those before it stand."""
+    """A packet of a chain was refused; the earlier ones are committed."""
 
     def __init__(self, stamps: list[int], refusal: ExuviaError) -> None:
         super().__init__(str(refusal))
@@ -629,30 +635,31 @@ class ChainRefused(ExuviaError):
 
 
 class _Calls:
-    """Arguments in the order in which commit_packet uses them: of one call, or each of one more
-    where there are too many for one."""
+    """Arguments of commit_packet, in the order in which it uses them.
+
+    All in one call; if they are too many for that, each `add` makes a call of its own."""
 
     def __init__(self, first: dict[str, bytes], size: int) -> None:
         self.all = [first]
         self._in_one = size <= LARGE
 
     def add(self, **arguments: bytes) -> None:
-        """What comes next."""
+        """Add the next arguments."""
         if self._in_one:
             self.all[0].update(arguments)
         elif arguments:
             self.all.append(arguments)
 
-    def pairs(self, name: str, found: Sequence[tuple[bytes, bytes]]) -> None:
-        """Keys and payloads."""
-        for at in range(0, len(found), LARGE):
-            part = found[at : at + LARGE]
+    def pairs(self, name: str, pairs: Sequence[tuple[bytes, bytes]]) -> None:
+        """Add keys and payloads."""
+        for at in range(0, len(pairs), LARGE):
+            part = pairs[at : at + LARGE]
             keys, payloads = [key for key, _ in part], [payload for _, payload in part]
             self.add(**{f"{name}_keys": byteas(keys), f"{name}_values": byteas(payloads)})
 
 
 def _whole_keys(writes: Sequence[Write]) -> Iterable[Sequence[Write]]:
-    """Parts of a call's size; all writes of a key in one."""
+    """Parts of a call's size; all writes of a key are in one part."""
     at = 0
     while at < len(writes):
         end = min(len(writes), at + LARGE)
@@ -663,7 +670,7 @@ def _whole_keys(writes: Sequence[Write]) -> Iterable[Sequence[Write]]:
 
 
 def refusal(error: ServerRefusal, anomalies: dict[bytes, str]) -> ExuviaError:
-    """What the server's refusal is raised as."""
+    """The error to raise for the server's refusal."""
     key = bytes.fromhex(error.detail) if error.code[:2] == "EX" else b""
     if error.code == "EX001":
         return Deposed(f"epoch at {key!r} is no longer ours")

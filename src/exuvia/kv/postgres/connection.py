@@ -1,14 +1,14 @@
-"""A connection, by libpq's own calls: statements that belong together are sent together and are one
-round trip and, but for BEGIN, one transaction. Values go and come in binary.
+"""A connection, by libpq's own calls. Statements that belong together are sent together: they are
+one round trip and, except for BEGIN, one transaction. Values are binary in both directions.
 
     run      send, and read the answers
-    later    send; the answers are read, and forgotten, by whoever uses the connection next
+    later    send; the next user of the connection reads and discards the answers
 
 A statement is prepared by the connection that first needs it, in the same round trip.
 
-    what the server says                              what is raised
-    class 08, 57P01-57P03, 25006; the link is cut     Lost: this connection serves no more
-    EX001 ... (server.sql)                            ServerRefusal, for whoever asked to interpret
+    the server's error                                error raised
+    class 08, 57P01-57P03, 25006; the link is cut     Lost: this connection is unusable
+    EX001 ... (server.sql)                            ServerRefusal, to be interpreted by the caller
     40001, 40P01                                      ServerRefusal
     53100 disk full                                   OutOfSpace
     58030, class XX                                   StorageFailed
@@ -46,17 +46,17 @@ EVENTS_OF: dict[int, int] = {
     PollingStatus.READING: select.POLLIN,
     PollingStatus.WRITING: select.POLLOUT,
 }
-"""What to wait for, by what libpq says of a connection that is being made."""
+"""The event to wait for, by libpq's state of a connection that is being made."""
 
 log = logging.getLogger(__name__)
 
 
 class Lost(Unavailable):
-    """The connection is gone; what was under way may have been done or not."""
+    """The connection is gone; whether the running statements took effect is unknown."""
 
 
 class ServerRefusal(ExuviaError):
-    """A refusal that the server was told to give, or that a later attempt may not meet."""
+    """A refusal that Exuvia's functions raise, or one that a later attempt may avoid."""
 
     def __init__(self, code: str, message: str, detail: str = "", hint: str = "") -> None:
         super().__init__(message)
@@ -66,7 +66,7 @@ class ServerRefusal(ExuviaError):
 
 
 class Declined(Unavailable):
-    """The server did not do it, for the reason of this code."""
+    """The server refused for the reason of this code."""
 
     def __init__(self, code: str, text: str) -> None:
         super().__init__(text)
@@ -77,7 +77,7 @@ class Declined(Unavailable):
 
 
 class Query(NamedTuple):
-    """One to be prepared; `types` are those of its parameters."""
+    """A statement to be prepared; `types` are those of its parameters."""
 
     name: bytes
     text: bytes
@@ -89,7 +89,7 @@ BINARY = 1
 
 
 def error_of(result: PGresult) -> Exception:
-    """What a result that is an error is raised as."""
+    """The error to raise for a failed result."""
     code = (result.error_field(DiagnosticField.SQLSTATE) or b"").decode()
     message = (result.error_field(DiagnosticField.MESSAGE_PRIMARY) or b"").decode(errors="replace")
     if not code:
@@ -109,7 +109,7 @@ def error_of(result: PGresult) -> Exception:
 
 
 class PgConnection:
-    """Not thread-safe. `since_s`: when it was made, monotonic; `host`: who serves it."""
+    """A connection. Not thread-safe. `since_s`: when it was made, monotonic."""
 
     def __init__(self, pq: PGconn) -> None:
         self._pq = pq
@@ -124,35 +124,35 @@ class PgConnection:
 
     @property
     def host(self) -> str:
-        """Of the server."""
+        """The server's host and port."""
         return f"{self._pq.host.decode()}:{self._pq.port.decode()}"
 
     @property
     def number(self) -> int:
-        """The server's process that serves it."""
+        """The pid of the server's process for this connection."""
         return self._pq.backend_pid
 
     @property
     def socket(self) -> int:
-        """To wait on; for who listens."""
+        """Its descriptor, to wait for input."""
         return self._pq.socket
 
     def run(self, calls: Sequence[Call], within_s: float) -> list[PGresult]:
-        """The results, in order. Raises the first error; nothing after it was done."""
+        """The results, in order. Raises the first error; later statements were not executed."""
         self.send(calls)
         return self.answers(within_s)
 
     def send(self, calls: Sequence[Call]) -> None:
-        """Put them on their way. Raises Lost."""
+        """Send statements. Raises Lost."""
         self.used_s = time.monotonic()
         pq = self._pq
         try:
-            known = len(self._prepared)
+            before = len(self._prepared)
             for statement, _ in calls:  # all before the first that may fail
                 if statement.name not in self._prepared:
                     pq.send_prepare(statement.name, statement.text, statement.types)
                     self._prepared.add(statement.name)
-            if len(self._prepared) > known:  # not in the transaction that may be begun now
+            if len(self._prepared) > before:  # outside the transaction that may begin now
                 pq.pipeline_sync()
                 self._owed += 1
             for statement, values in calls:
@@ -168,15 +168,15 @@ class PgConnection:
             raise self._lose(str(error)) from error
 
     def later(self, calls: Sequence[Call]) -> None:
-        """Send, and let whoever comes next read what comes of it. Raises nothing."""
+        """Send, and leave the answers to the next user. Raises nothing."""
         try:
             self.send(calls)
         except Lost:
-            return  # whoever takes it next sees it
+            return  # the next user notices it
 
     def answers(self, within_s: float, looks: Looks | None = None) -> list[PGresult]:
-        """Results of what was sent last; what came of earlier sends is forgotten."""
-        found: list[PGresult] = []
+        """Results of the last send; answers of earlier sends are discarded."""
+        results: list[PGresult] = []
         failed: PGresult | None = None
         before: PGresult | None = None
         deadline = time.monotonic() + within_s
@@ -191,9 +191,9 @@ class PgConnection:
                 if status == ExecStatus.PIPELINE_SYNC:
                     self._owed -= 1
                     if self._owed:
-                        found, before, failed = [], failed, None
+                        results, before, failed = [], failed, None
                 elif status == ExecStatus.TUPLES_OK:
-                    found.append(result)
+                    results.append(result)
                 elif status == ExecStatus.FATAL_ERROR and failed is None:
                     failed = result
         except OperationalError as error:
@@ -204,14 +204,14 @@ class PgConnection:
         if failed is not None:
             self._raise(failed, before)
         self.used_s = time.monotonic()
-        return found
+        return results
 
     def _raise(self, failed: PGresult, before: PGresult | None) -> NoReturn:
         if failed.error_field(DiagnosticField.SQLSTATE) in (b"26000", b"42P05"):
-            self.is_lost = True  # what is prepared here is not what was thought
+            self.is_lost = True  # its prepared statements are not those recorded here
             failed = before or failed
-        found = error_of(failed)
-        raise self._lose(str(found)) if isinstance(found, Lost) else found
+        error = error_of(failed)
+        raise self._lose(str(error)) if isinstance(error, Lost) else error
 
     def _next(self, deadline: float, looks: Looks | None) -> PGresult | None:
         pq = self._pq
@@ -221,17 +221,17 @@ class PgConnection:
         return pq.get_result()
 
     def _wait(self, deadline: float, looks: Looks | None) -> None:
-        left_s = max(LEAST_WAIT_S, deadline - time.monotonic())
-        wait_s = left_s if looks is None else min(left_s, looks.every_s)
-        found = self._poll.poll(wait_s * 1000)
-        if not found and wait_s == left_s:
+        remaining_s = max(LEAST_WAIT_S, deadline - time.monotonic())
+        wait_s = remaining_s if looks is None else min(remaining_s, looks.every_s)
+        events = self._poll.poll(wait_s * 1000)
+        if not events and wait_s == remaining_s:
             self.cancel()
             raise self._lose("it gave no answer in time")
-        if looks is not None and all(descriptor != self._pq.socket for descriptor, _ in found):
+        if looks is not None and all(descriptor != self._pq.socket for descriptor, _ in events):
             looks.look()
 
     def _flush(self) -> None:
-        """All that is not sent yet; what comes meanwhile is taken in, or both sides wait."""
+        """Send the rest. Input is read meanwhile; otherwise both sides would wait."""
         both = select.poll()
         both.register(self._pq.socket, select.POLLIN | select.POLLOUT)
         while self._pq.flush():
@@ -244,18 +244,18 @@ class PgConnection:
         return Lost(f"the connection to the store's server was lost: {why.strip()}")
 
     def notified(self) -> list[str]:
-        """Payloads of the notifications that have come. Raises Lost."""
+        """Payloads of notifications received since the last call. Raises Lost."""
         try:
             self._pq.consume_input()
-            found = []
+            payloads = []
             while (note := self._pq.notifies()) is not None:
-                found.append(note.extra.decode())
+                payloads.append(note.extra.decode())
         except OperationalError as error:
             raise self._lose(str(error)) from error
-        return found
+        return payloads
 
     def cancel(self) -> None:
-        """Ask the server to stop what it does here; by another connection, and at most briefly."""
+        """Request cancellation of the running statement; by another connection, and bounded."""
         try:
             work = partial(_cancel, self._pq.cancel_conn())
         except NotSupportedError:  # a libpq before 17, which psycopg calls without the lock
@@ -265,30 +265,30 @@ class PgConnection:
         threading.Thread(target=work, name="exuvia-cancel", daemon=True).start()
 
     def close(self) -> None:
-        """Twice is harmless."""
+        """Close the connection. A second call is harmless."""
         self.is_lost = True
         self._pq.finish()
 
 
-def _cancel(asked: PGcancelConn) -> None:
-    """All waiting is in Python: libpq's own call holds the interpreter's lock until the server's
-    host answers, a minute and more where it is cut off."""
+def _cancel(request: PGcancelConn) -> None:
+    """Cancel a statement. All waiting is in Python: libpq's own call holds the interpreter's lock
+    until the server's host answers. That takes a minute and more if it is cut off."""
     deadline = time.monotonic() + CANCEL_S
     with suppress(OperationalError):
-        asked.start()
+        request.start()
         status: int = PollingStatus.WRITING
         while status in EVENTS_OF:
             poll = select.poll()
-            poll.register(asked.socket, EVENTS_OF[status])
+            poll.register(request.socket, EVENTS_OF[status])
             if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
                 break
-            status = asked.poll()
-        asked.finish()
+            status = request.poll()
+        request.finish()
 
 
-def _cancel_at_once(asked: PGcancel) -> None:
+def _cancel_at_once(request: PGcancel) -> None:
     with suppress(OperationalError):
-        asked.cancel()
+        request.cancel()
 
 
 # -- values ----------------------------------------------------------------------------------------
@@ -299,7 +299,7 @@ _NO_ITEMS = struct.Struct(">iii").pack
 
 
 def array(kind: int, items: Sequence[bytes]) -> bytes:
-    """An array of `kind`, of items in binary, as a parameter."""
+    """An array of type `kind`, of binary elements, as a parameter."""
     if not items:
         return _NO_ITEMS(0, 0, kind)
     lengths = map(_LENGTH, map(len, items))
@@ -308,7 +308,7 @@ def array(kind: int, items: Sequence[bytes]) -> bytes:
 
 
 def byteas(items: Sequence[bytes] | NDArray[Any]) -> bytes:
-    """bytea[]."""
+    """A parameter of type bytea[]."""
     if not isinstance(items, np.ndarray):
         return array(BYTEA, items)
     if not len(items):
@@ -320,12 +320,12 @@ def byteas(items: Sequence[bytes] | NDArray[Any]) -> bytes:
 
 
 def int8s(items: Sequence[int]) -> bytes:
-    """int8[]."""
+    """A parameter of type int8[]."""
     return _numbers(INT8, ">i8", items)
 
 
 def int4s(items: Sequence[int]) -> bytes:
-    """int4[]."""
+    """A parameter of type int4[]."""
     return _numbers(INT4, ">i4", items)
 
 
@@ -338,12 +338,12 @@ def _numbers(kind: int, type_: str, items: Sequence[int]) -> bytes:
 
 
 def bools(items: Iterable[bool]) -> bytes:
-    """bool[]."""
+    """A parameter of type bool[]."""
     return array(BOOL, [b"\x01" if item else b"\x00" for item in items])
 
 
 def texts(items: Sequence[str]) -> bytes:
-    """text[]."""
+    """A parameter of type text[]."""
     return array(TEXT, [item.encode() for item in items])
 
 
@@ -353,7 +353,7 @@ TRUE, FALSE = b"\x01", b"\x00"
 
 
 def read_int8(value: bytes | None) -> int:
-    """An int8 or int4 of an answer; NULL is 0."""
+    """The int8 or int4 of an answer; NULL is 0."""
     return int.from_bytes(value or b"\0", "big", signed=True)
 
 
@@ -361,11 +361,11 @@ def read_int8(value: bytes | None) -> int:
 
 
 class PgPool:
-    """Connections of one kind of use, made when they are needed, `most` of them; the last one given
-    back is taken next. Thread-safe.
+    """At most `most` connections for one kind of use, made on demand. Thread-safe.
 
-    `full` says what is raised for who has waited `wait_s`, or found that none has come back for
-    `stall_s`: whoever has them keeps them, and a thousand who wait would only wait for each other.
+    The connection given back last is taken next. `full` makes the error for a caller that has
+    waited for `wait_s`, or when no connection was given back for `stall_s`. In the latter case
+    their holders keep them, and a thousand waiters would only wait for each other.
     """
 
     IDLE_S = 60.0
@@ -386,37 +386,32 @@ class PgPool:
         self._stall_s = stall_s
         self._moved_s = time.monotonic()
         self._mutex = threading.Lock()
-        self._waiting: deque[_Wanted] = deque()
+        self._waiting: deque[_PoolWaiter] = deque()
         self._idle: list[PgConnection] = []
-        self._made = 0
+        self._count = 0
         self._why = ""
         self.lost_s = -math.inf
         """When a connection was last found lost, monotonic."""
 
-    @property
-    def taken(self) -> int:
-        """How many are in use."""
-        return self._made - len(self._idle)
-
     def take(self, wait_s: float | None = None) -> PgConnection:
-        """One that nobody else uses. Raises Unavailable, or what `full` says."""
+        """A connection for this caller alone. Raises Unavailable, or the error of `full`."""
         with self._mutex:
             if self._why:
                 raise Unavailable(self._why)
-            found = None if self._waiting else self._fit()
-            wanted = None
-            if found is None and self._made >= self._most:
+            connection = None if self._waiting else self._fit()
+            waiter = None
+            if connection is None and self._count >= self._most:
                 if self._is_stalled():
                     raise self._full(self._most)
-                wanted = _Wanted()
-                self._waiting.append(wanted)
-            elif found is None:
-                self._made += 1
+                waiter = _PoolWaiter()
+                self._waiting.append(waiter)
+            elif connection is None:
+                self._count += 1
                 self._moved_s = time.monotonic()
-        if wanted is not None:
-            found = self._wait(wanted, self._wait_s if wait_s is None else wait_s)
-        if found is not None:
-            return found
+        if waiter is not None:
+            connection = self._wait(waiter, self._wait_s if wait_s is None else wait_s)
+        if connection is not None:
+            return connection
         try:
             return self._connect()
         except BaseException:
@@ -424,46 +419,47 @@ class PgPool:
             raise
 
     def instead_of(self, lost: PgConnection) -> PgConnection:
-        """A new one in place of one that was lost. Where that raises Unavailable the lost one is
-        still to be given back."""
+        """A new connection in place of a lost one, which is closed.
+
+        If this raises Unavailable, the lost one must still be given back."""
         if self._why:
             raise Unavailable(self._why)
-        found = self._connect()
+        connection = self._connect()
         lost.close()
         self.lost_s = time.monotonic()
-        return found
+        return connection
 
     def _fit(self) -> PgConnection | None:
-        """One that lies idle and is fit for use. To be called with the mutex held."""
+        """An idle connection that is usable, or None. To be called with the mutex held."""
         while self._idle:
-            found = self._idle.pop()
-            if not found.is_lost and time.monotonic() - found.since_s < self.LIFE_S:
-                return found
-            self._made -= 1
-            found.close()
+            connection = self._idle.pop()
+            if not connection.is_lost and time.monotonic() - connection.since_s < self.LIFE_S:
+                return connection
+            self._count -= 1
+            connection.close()
         return None
 
-    def _wait(self, wanted: "_Wanted", wait_s: float) -> PgConnection | None:
-        """A connection, or None and the right to make one."""
+    def _wait(self, waiter: "_PoolWaiter", wait_s: float) -> PgConnection | None:
+        """A connection, or None as the permission to make one."""
         deadline = time.monotonic() + wait_s
-        while not wanted.ready.acquire(timeout=max(0.0, min(wait_s, self._stall_s))):
+        while not waiter.ready.acquire(timeout=max(0.0, min(wait_s, self._stall_s))):
             with self._mutex:
-                if wanted not in self._waiting:
-                    continue  # it was handed over this moment
+                if waiter not in self._waiting:
+                    continue  # it has just been handed over
                 if self._is_stalled() or time.monotonic() >= deadline:
-                    self._waiting.remove(wanted)
+                    self._waiting.remove(waiter)
                     raise self._full(self._most)
         if self._why:
-            if wanted.found is not None:
-                wanted.found.close()
+            if waiter.connection is not None:
+                waiter.connection.close()
             raise Unavailable(self._why)
-        return wanted.found
+        return waiter.connection
 
     def _is_stalled(self) -> bool:
         return time.monotonic() - self._moved_s > self._stall_s
 
     def give(self, connection: PgConnection) -> None:
-        """Back, to who has waited longest; a lost one is forgotten."""
+        """Give a connection back, to the first waiter. A lost one is closed."""
         with self._mutex:
             self._moved_s = time.monotonic()
             fit = not connection.is_lost and not self._why
@@ -479,52 +475,52 @@ class PgPool:
         self._free()
 
     def _free(self) -> None:
-        """One is gone: who has waited longest may make another."""
+        """A connection is gone: the first waiter may make another one."""
         with self._mutex:
             if self._waiting:
                 self._waiting.popleft().hand(None)
             else:
-                self._made -= 1
+                self._count -= 1
 
     def drop_idle(self) -> None:
-        """Close those that nobody needed for long, and what is lost."""
+        """Close connections that were idle for long, and lost ones."""
         now = time.monotonic()
         with self._mutex:
-            old = [each for each in self._idle if each.is_lost or now - each.used_s > self.IDLE_S]
-            self._idle = [each for each in self._idle if each not in old]
-            self._made -= len(old)
-        for each in old:
-            each.close()
+            old = [c for c in self._idle if c.is_lost or now - c.used_s > self.IDLE_S]
+            self._idle = [connection for connection in self._idle if connection not in old]
+            self._count -= len(old)
+        for connection in old:
+            connection.close()
 
     def suspect(self) -> None:
-        """A connection was lost: those that lie idle are as good as lost."""
+        """To be called when a connection was lost: idle ones are probably lost, too."""
         self.close_idle("")
 
     def close_idle(self, why: str) -> None:
-        """Close those that lie idle; `why`: nobody gets another."""
+        """Close the idle connections. `why`: also refuse all later requests, with this reason."""
         with self._mutex:
             old, self._idle = self._idle, []
-            self._made -= len(old)
+            self._count -= len(old)
             self._why = why or self._why
             waiting = list(self._waiting) if why else []
             self._waiting = deque() if why else self._waiting
-        for wanted in waiting:
-            wanted.hand(None)
-        for each in old:
-            each.close()
+        for waiter in waiting:
+            waiter.hand(None)
+        for connection in old:
+            connection.close()
 
 
-class _Wanted:
-    """Who waits for a connection."""
+class _PoolWaiter:
+    """A caller that waits for a connection."""
 
-    __slots__ = ("found", "ready")
+    __slots__ = ("connection", "ready")
 
     def __init__(self) -> None:
-        self.found: PgConnection | None = None
+        self.connection: PgConnection | None = None
         self.ready = threading.Lock()
         self.ready.acquire()
 
     def hand(self, connection: PgConnection | None) -> None:
-        """A connection, or the right to make one."""
-        self.found = connection
+        """Pass a connection on, or None as the permission to make one."""
+        self.connection = connection
         self.ready.release()

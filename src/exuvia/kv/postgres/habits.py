@@ -1,19 +1,21 @@
-"""What a thread asks a snapshot for after the same first question, so that it comes with that.
+"""Keys that a thread reads after the same first key, so that all are fetched together.
 
-A loop begins each of its looks with the same key and goes on with much the same ones. Looks of two
-kinds may begin alike, so what was not asked for the last time is expected for some more."""
+A loop begins each of its looks with the same key and mostly continues with the same ones. Two kinds
+of looks may begin with the same key, so keys not read in the last look are still expected for some
+more looks.
+"""
 
 import threading
 from collections.abc import Mapping
 
 Question = tuple[bytes] | tuple[bytes, bytes]
-"""A key, or a span that is scanned."""
+"""A key, or a scanned span."""
 
 
 class Habits:
-    """Thread-safe: what is known of one beginning is replaced and never changed.
+    """Thread-safe: the recorded keys of a first key are replaced and never modified.
 
-    Of a span that was scanned it is known how many rows there were."""
+    For a scanned span, the number of its rows is recorded."""
 
     MOST, LONGEST, MOST_ROWS = 1024, 128, 128
     PATIENCE = 8
@@ -22,19 +24,20 @@ class Habits:
         self._after: dict[tuple[int, Question], dict[Question, tuple[int, int]]] = {}
 
     def after(self, first: Question) -> Mapping[Question, tuple[int, int]]:
-        """Questions that this thread may ask after that one: (rows, looks since)."""
+        """Questions that this thread may ask after `first`: (rows, looks since)."""
         return self._after.get((threading.get_ident(), first), {})
 
-    def keep(self, asked: Mapping[Question, int]) -> None:
-        """The questions of one look in their order, and how many rows each scan gave."""
-        first = next(iter(asked))
-        known = {
+    def keep(self, questions: Mapping[Question, int]) -> None:
+        """Record the questions of one look in their order, with the number of rows of each scan."""
+        first = next(iter(questions))
+        earlier = {
             question: (rows, since + 1)
             for question, (rows, since) in self.after(first).items()
-            if question not in asked and since < self.PATIENCE
+            if question not in questions and since < self.PATIENCE
         }
-        now = {q: (rows, 0) for q, rows in asked.items() if q != first and rows <= self.MOST_ROWS}
+        fits = {q: rows for q, rows in questions.items() if q != first and rows <= self.MOST_ROWS}
+        now = {question: (rows, 0) for question, rows in fits.items()}
         if len(self._after) >= self.MOST:
             self._after.clear()
         place = threading.get_ident(), first
-        self._after[place] = dict(list((now | known).items())[: self.LONGEST])
+        self._after[place] = dict(list((now | earlier).items())[: self.LONGEST])

@@ -1,7 +1,7 @@
-"""Which host serves, what it promises, and what stands there in the store's schema.
+"""Choice of the serving host, its durability settings, and the store's schema.
 
-Of the hosts that the URL names, the one serves that is a primary and has the highest timeline; one
-whose timeline is lower than one already seen is an old primary that came back, and is refused.
+The serving host is the primary with the highest timeline among the URL's hosts. A host with a lower
+timeline than one seen before is an old primary that was restarted, and is refused.
 """
 
 import logging
@@ -27,6 +27,7 @@ from exuvia.kv.postgres.connection import (
     EVENTS_OF,
     INT8,
     TEXTS,
+    Call,
     Lost,
     PgConnection,
     Query,
@@ -36,29 +37,30 @@ from exuvia.kv.postgres.connection import (
     read_int8,
     texts,
 )
-from exuvia.kv.postgres.settings import PostgresSettings, parse, shown
+from exuvia.kv.postgres.settings import PostgresSettings, parse, without_secrets
 
 LAYOUT = 2
-OLDEST_LAYOUT = 2  # of a release
+OLDEST_LAYOUT = 2  # the oldest layout that was released
 LEAST_VERSION = 140000
 REPLACED = 1 << 48
-"""Added to the stamps' base when the rows have come to another server, whose transactions are
-counted from anew: more than any server has had."""
+"""Added to the stamps' base when the rows were moved to another server, whose transaction numbers
+begin again: more than any server has had."""
 
 log = logging.getLogger(__name__)
 
 
 class Host(NamedTuple):
-    """One of the URL's."""
+    """A host of the URL."""
 
     name: str
     port: str
 
 
 class TableUpkeep(NamedTuple):
-    """How the server keeps the table of all rows. `vacuumed_s`: since the last autovacuum, None for
-    never; `held_back`: who keeps what was replaced, and for how long (None: not known).
-    Units: bytes, rows, s."""
+    """Maintenance of the table of all rows. Units: bytes, rows, s.
+
+    `vacuumed_s`: since the last autovacuum; None before the first one. `held_back`: sessions and
+    slots that prevent the removal of dead rows, and for how long (None: unknown)."""
 
     table_bytes: int
     index_bytes: int
@@ -69,8 +71,8 @@ class TableUpkeep(NamedTuple):
     held_back: list[tuple[str, int | None]]
 
 
-class Found(NamedTuple):
-    """What a connection was told of its server."""
+class HostState(NamedTuple):
+    """The state of a connection's server."""
 
     is_standby: bool
     timeline: int
@@ -107,7 +109,7 @@ UNION ALL SELECT 'prepared transaction ' || gid, extract(epoch FROM now() - prep
 FROM pg_prepared_xacts""",
 )
 DEAD_SHARE, DEAD_ROWS = 0.2, 10_000
-"""Dead rows that autovacuum, as the table has it set, would have taken away long before."""
+"""Above this, autovacuum with the table's settings would have removed the dead rows long before."""
 _LOCK_ALONE = Query(b"probe_alone", b"SELECT pg_advisory_xact_lock($1)::text", (INT8,))
 _LOCK_SHARED = Query(b"probe_shared", b"SELECT pg_try_advisory_xact_lock_shared($1)::int", (INT8,))
 BEGIN = Query(b"begin", b"BEGIN")
@@ -115,23 +117,23 @@ ROLLBACK = Query(b"rollback", b"ROLLBACK")
 
 
 class Server:
-    """Makes connections. Thread-safe."""
+    """Makes connections to the serving host. Thread-safe."""
 
     def __init__(self, url: str) -> None:
-        self.url = shown(url)
+        self.url = without_secrets(url)
         conninfo, self.settings = parse(url)
         try:
-            given = conninfo_to_dict(conninfo)
+            parameters = conninfo_to_dict(conninfo)
         except Error as error:
             raise Unavailable(f"the URL {self.url}: {str(error).strip()}") from error
-        names = str(given.get("host", "") or "").split(",")
-        ports = str(given.get("port", "") or "").split(",")
+        names = str(parameters.get("host", "") or "").split(",")
+        ports = str(parameters.get("port", "") or "").split(",")
         if len(ports) == 1:
             ports *= len(names)
         if len(ports) != len(names):
             raise Unavailable(f"the URL {self.url} names {len(names)} hosts, {len(ports)} ports")
-        self._hosts = [Host(*each) for each in zip(names, ports, strict=True)]
-        self._given = given
+        self._hosts = [Host(*address) for address in zip(names, ports, strict=True)]
+        self._parameters = parameters
         self._mutex = threading.Lock()
         self._serving: Host | None = None
         self._highest = 0
@@ -140,7 +142,7 @@ class Server:
     # -- connecting ------------------------------------------------------------------------------
 
     def connect(self, use: str) -> PgConnection:
-        """A connection to the host that serves. Raises Unavailable; the text says why."""
+        """A connection to the serving host. Raises Unavailable with the reason."""
         with self._mutex:
             serving = self._serving
         if serving is not None:
@@ -153,23 +155,23 @@ class Server:
         return self._search(use)
 
     def _search(self, use: str) -> PgConnection:
-        """Ask every host."""
+        """Try every host."""
         best: tuple[int, Host, PGconn] | None = None
         why = []
         for host in self._hosts:
             try:
-                pq, found = self._open(host, use)
+                pq, state = self._open(host, use)
             except Unavailable as error:
                 why.append(str(error))
                 continue
-            if found.is_standby:
+            if state.is_standby:
                 why.append(f"{_name(host)} is a standby")
                 pq.finish()
-            elif best is None or found.timeline > best[0]:
+            elif best is None or state.timeline > best[0]:
                 if best is not None:
                     why.append(f"{_name(best[1])} is an old primary")
                     best[2].finish()
-                best = found.timeline, host, pq
+                best = state.timeline, host, pq
             else:
                 why.append(f"{_name(host)} is an old primary")
                 pq.finish()
@@ -186,14 +188,14 @@ class Server:
         return PgConnection(pq)
 
     def _checked(self, host: Host, use: str) -> PgConnection:
-        """A connection to this host, if it still is what it was."""
-        pq, found = self._open(host, use)
+        """A connection to this host, if it is still the primary."""
+        pq, state = self._open(host, use)
         with self._mutex:
-            if found.is_standby or found.timeline < self._highest:
+            if state.is_standby or state.timeline < self._highest:
                 pq.finish()
                 self._serving = None
-                raise Unavailable(self._old(host, found.timeline))
-            self._highest = found.timeline
+                raise Unavailable(self._old(host, state.timeline))
+            self._highest = state.timeline
         return PgConnection(pq)
 
     def _old(self, host: Host, timeline: int) -> str:
@@ -202,14 +204,14 @@ class Server:
             f"{self._highest} has been seen"
         )
 
-    def _open(self, host: Host, use: str) -> tuple[PGconn, Found]:
+    def _open(self, host: Host, use: str) -> tuple[PGconn, HostState]:
         settings = self.settings
         silent_ms = int(settings.silent_s * 1000)
         every_s = max(1, int(settings.silent_s / 3))
-        given = {
+        parameters = {
             "connect_timeout": max(2, round(settings.connect_s)),
             "application_name": f"exuvia {use}",
-            **self._given,
+            **self._parameters,
             "keepalives": 1,
             "keepalives_idle": every_s,
             "keepalives_interval": every_s,
@@ -217,13 +219,13 @@ class Server:
             "tcp_user_timeout": silent_ms,
         }
         if host.name:
-            given["host"] = host.name
+            parameters["host"] = host.name
         if host.port:
-            given["port"] = host.port
+            parameters["port"] = host.port
         try:
             if address := _address(host):
-                given["hostaddr"] = address
-            pq = _connected(make_conninfo("", **given).encode(), settings.connect_s)
+                parameters["hostaddr"] = address
+            pq = _connected(make_conninfo("", **parameters).encode(), settings.connect_s)
         except (Error, OSError) as error:
             raise Unavailable(f"no connection to {_name(host)}: {str(error).strip()}") from error
         try:
@@ -238,23 +240,24 @@ class Server:
             _simple(pq, _session_of(settings))
             row = _simple(pq, _ASK)
             answer = [(row.get_value(0, n) or b"").decode() for n in range(3)]
-            return pq, Found(answer[0] == "t", int(answer[1], 16), int(answer[2]))
+            return pq, HostState(answer[0] == "t", int(answer[1], 16), int(answer[2]))
         except BaseException:
             pq.finish()
             raise
 
-    # -- what stands there -----------------------------------------------------------------------
+    # -- the schema ------------------------------------------------------------------------------
 
     def prepare(self) -> int:
-        """Make the schema if it is not there; what is added to the number of a transaction to be
-        its stamp. Raises Unavailable."""
+        """Create the schema if it is missing. Raises Unavailable.
+
+        Returns the base: the number to add to a transaction's number to get its stamp."""
         for attempt in range(10):
             pq = self._any()
             try:
                 return self._prepared(pq)
             except Unavailable as error:
                 if attempt == 9 or ("23505" not in str(error) and "42P0" not in str(error)):
-                    raise  # else somebody makes it too
+                    raise  # otherwise another process created it at the same time
             finally:
                 pq.finish()
         raise AssertionError
@@ -300,8 +303,8 @@ class Server:
         return base
 
     def has_gates(self) -> bool:
-        """Whether advisory locks are what they say, tried on two connections."""
-        probe = int8(secrets.randbits(63))  # its own: whoever starts meanwhile probes too
+        """Whether advisory locks work across two connections."""
+        probe = int8(secrets.randbits(63))  # random: other processes may probe at the same time
         with closing(self.connect("set-up")) as one, closing(self.connect("set-up")) as other:
             within_s = self.settings.answer_s
             try:
@@ -322,7 +325,7 @@ class Server:
             return True
 
     def promises(self) -> dict[str, str]:
-        """The settings that say what an acknowledged commit survives."""
+        """The settings that determine the durability of an acknowledged commit."""
         with closing(self.connect("set-up")) as connection:
             (result,) = connection.run([(_PROMISES, [texts(PROMISES)])], self.settings.answer_s)
             return {
@@ -331,17 +334,18 @@ class Server:
             }
 
     def upkeep(self) -> TableUpkeep:
-        """How the table of all rows stands."""
+        """The state of the table of all rows."""
         with closing(self.connect("set-up")) as connection:
-            table, held = connection.run([(_TABLE, []), (_HELD_BACK, [])], self.settings.answer_s)
+            calls: list[Call] = [(_TABLE, []), (_HELD_BACK, [])]
+            table, holders = connection.run(calls, self.settings.answer_s)
             row = [(table.get_value(0, n) or b"").decode() for n in range(6)]
             bytes_, indexes, live, dead = map(int, row[:4])
             held_back = [
                 (
-                    (held.get_value(n, 0) or b"").decode(),
-                    int(age) if (age := held.get_value(n, 1)) else None,
+                    (holders.get_value(n, 0) or b"").decode(),
+                    int(age) if (age := holders.get_value(n, 1)) else None,
                 )
-                for n in range(held.ntuples)
+                for n in range(holders.ntuples)
             ]
             vacuumed = int(row[5]) if row[5] else None
             is_on = row[4] == "on"
@@ -349,7 +353,7 @@ class Server:
 
 
 def neglect(upkeep: TableUpkeep) -> Iterator[str]:
-    """What lets the table grow, in words."""
+    """Descriptions of conditions that let the table grow."""
     if not upkeep.autovacuum:
         yield "autovacuum is off: what was replaced is never taken away, and the table only grows"
     if upkeep.dead > DEAD_ROWS and upkeep.dead > DEAD_SHARE * upkeep.live:
@@ -363,7 +367,7 @@ def neglect(upkeep: TableUpkeep) -> Iterator[str]:
 
 
 def weaknesses(promises: dict[str, str]) -> Iterator[str]:
-    """What makes less of "acknowledged", in words."""
+    """Descriptions of settings that weaken durability."""
     if promises.get("fsync") == "off":
         yield "fsync is off: a power loss may destroy the store"
     if promises.get("full_page_writes") == "off":
@@ -384,7 +388,9 @@ def weaknesses(promises: dict[str, str]) -> Iterator[str]:
 
 
 def _session_of(settings: PostgresSettings) -> str:
-    """What every connection sets: all reads are by key, and nothing waits for a dead client."""
+    """The SQL that each connection executes first.
+
+    All reads are by key, and nothing waits for a dead client."""
     silent_s = max(1, int(settings.silent_s))
     return "; ".join(
         (
@@ -398,7 +404,7 @@ def _session_of(settings: PostgresSettings) -> str:
             "SET default_transaction_deferrable = off",
             "SET statement_timeout = 0",
             "SET lock_timeout = 0",
-            "SET idle_in_transaction_session_timeout = '1h'",  # of a process that was stopped
+            "SET idle_in_transaction_session_timeout = '1h'",  # for a process that was stopped
             "SET client_min_messages = error",
             f"SET tcp_keepalives_idle = {max(1, silent_s // 3)}",
             f"SET tcp_keepalives_interval = {max(1, silent_s // 3)}",
@@ -409,7 +415,7 @@ def _session_of(settings: PostgresSettings) -> str:
     )
 
 
-# libpq's blocking calls keep the interpreter's lock: here all waiting is Python's.
+# libpq's blocking calls keep the interpreter's lock, so all waiting here is in Python.
 
 
 def _address(host: Host) -> str:
@@ -420,23 +426,23 @@ def _address(host: Host) -> str:
 
 
 def _connected(conninfo: bytes, within_s: float) -> PGconn:
-    """A connection, or one whose status says that there is none."""
+    """A connection; check its status, which may be bad."""
     pq = libpq.PGconn.connect_start(conninfo)
     deadline = time.monotonic() + within_s
-    asked: int = PollingStatus.WRITING
-    while pq.status != ConnStatus.BAD and asked in EVENTS_OF:
+    status: int = PollingStatus.WRITING
+    while pq.status != ConnStatus.BAD and status in EVENTS_OF:
         poll = select.poll()
-        poll.register(pq.socket, EVENTS_OF[asked])
+        poll.register(pq.socket, EVENTS_OF[status])
         if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
             pq.finish()
             raise TimeoutError(f"no answer within {within_s:g} s")
-        asked = pq.connect_poll()
+        status = pq.connect_poll()
     return pq
 
 
 def _simple(pq: PGconn, text: str) -> PGresult:
-    """The last result of some statements."""
-    found: PGresult | None = None
+    """The last result of several statements."""
+    answer: PGresult | None = None
     failed: PGresult | None = None
     poll = select.poll()
     poll.register(pq.socket, select.POLLIN)
@@ -450,15 +456,15 @@ def _simple(pq: PGconn, text: str) -> PGresult:
             if result is None:
                 break
             if result.status in (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK):
-                found = result
+                answer = result
             else:
                 failed = result
     except OperationalError as error:
         raise Lost(f"the store's server: {str(error).strip()}") from error
-    if failed is not None or found is None:
-        told = Lost("the store's server: no answer") if failed is None else error_of(failed)
-        raise Unavailable(str(told)) if isinstance(told, ServerRefusal) else told
-    return found
+    if failed is not None or answer is None:
+        failure = Lost("the store's server: no answer") if failed is None else error_of(failed)
+        raise Unavailable(str(failure)) if isinstance(failure, ServerRefusal) else failure
+    return answer
 
 
 def _name(host: Host) -> str:

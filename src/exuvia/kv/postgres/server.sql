@@ -1,24 +1,24 @@
--- What the engine keeps in its schema of the database; made by whoever opens an empty one.
+-- The engine's tables and functions in its schema; created by the first process that opens it.
 --
 --   kv       the store: a key, and the stamp of its commit (8 bytes, little-endian) with the payload
 --   log_order  the order of commits that write a change log
---   slot     how far a connection that commits has come: n of its last commit, which is final
---   about    the layout of all this, the server's identifier, and what is added to a transaction's
---            number to be its stamp: a copy of the database on another server counts from anew
+--   slot     for each connection that commits, the number n of its last commit
+--   about    the layout, the server's identifier, and the number to add to a transaction's number to
+--            get its stamp: on another server, a copy of the database has new transaction numbers
 --
 -- A commit is one call of commit_packet, in a transaction of its own (READ COMMITTED: each query
--- below sees what was committed before it began). Locks are taken in one order by all, so who waits
--- waits for the end of a commit, never in a circle but for rare ones that the server ends:
+-- below sees the commits before its begin). All take locks in the same order, so a waiter waits for
+-- the end of a commit. Cycles are rare, and the server ends them:
 --
---   1 gates     advisory locks, in order of their numbers: shared by who requires an epoch or a
---               revision, alone by who writes one. They are fair: who writes is not starved
---   2 slot      who looks up an outcome waits here, or closes the slot
---   3 rows      that are required as they were read, in key order: alone if they are written too
---   4 absences  required, written nowhere: a row of no bytes holds the place, and is removed again
---   5 new rows, then unique entries, then what is written blindly, each in key order
+--   1 gates     advisory locks, in order of their numbers: shared to require an epoch or a revision,
+--               exclusive to write one. They are fair, so writers are not starved
+--   2 slot      a query for an outcome waits here, or closes the slot
+--   3 rows      required to be unchanged, in key order: exclusive if they are written, too
+--   4 absences  required but not written: an empty row reserves the key, and is removed again
+--   5 new rows, then unique entries, then blind writes, each in key order
 --
 -- A large packet is several calls in one transaction: the first has the locks and requirements.
--- Whatever is refused ends the transaction by an error of class EX; then nothing was done.
+-- A refusal ends the transaction by an error of class EX; then nothing is written.
 
 CREATE TABLE about (
   one boolean PRIMARY KEY DEFAULT true CHECK (one),
@@ -43,8 +43,8 @@ CREATE TABLE slot (
   made timestamptz NOT NULL DEFAULT now()
 ) WITH (fillfactor = 20);
 
--- Drawn when all locks of a commit are held, so of two commits that write one row the later one's
--- is greater; the numbers of transactions are not in that order.
+-- Taken when a commit holds all its locks, so that the later of two commits that write the same row
+-- has the greater number. Transaction numbers are not in that order.
 CREATE SEQUENCE log_order;
 
 CREATE FUNCTION le(n bigint) RETURNS bytea LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
@@ -100,7 +100,7 @@ BEGIN
   END LOOP;
 END $$;
 
--- EX006 the slot was closed by who looked up an outcome
+-- EX006 the slot was closed by a query for an outcome
 CREATE FUNCTION advance(slot_id uuid, slot_n bigint, stamp_ bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -108,7 +108,7 @@ BEGIN
   IF NOT FOUND THEN PERFORM refuse('EX006', ''); END IF;
 END $$;
 
--- Rows that stand, locked in key order: alone where `alone` is null.
+-- Locks existing rows in key order; exclusively if `alone` is null.
 CREATE FUNCTION lock_rows(keys bytea[], alone boolean[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   IF alone IS NULL THEN
@@ -122,8 +122,8 @@ BEGIN
   END LOOP;
 END $$;
 
--- EX007 a key is locked by a transaction under way; taken for a moment, so that who comes
--- to lock it then waits for this commit. Of many it is only looked.
+-- EX007 a key is locked by a running transaction. Up to 64 keys are locked until the end of this
+-- commit, so that later lockers wait for it; more keys are only checked.
 CREATE FUNCTION check_free(locks bigint[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE held bigint;
 BEGIN
@@ -238,7 +238,7 @@ BEGIN
   RETURN stamp_;
 END $$;
 
--- Locks that others have left marks of since a view; EX003.
+-- EX003 another transaction has left a lock mark since a view
 CREATE FUNCTION check_marks(
   base bigint, mark_keys bytea[], mark_of bytea[], mark_since int[], views text[],
   horizons bigint[], floor_key bytea
@@ -258,7 +258,7 @@ BEGIN
   IF bad IS NOT NULL THEN PERFORM refuse('EX003', bad, 'locked meanwhile'); END IF;
 END $$;
 
--- Writes of one key after another, folded over what stands there; kinds as in kv/packet.py.
+-- Applies writes of each key in order to its present entry; kinds as in kv/packet.py.
 CREATE FUNCTION judge_each(head bytea, keys bytea[], kinds int[], payloads bytea[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -301,7 +301,7 @@ BEGIN
   END LOOP;
 END $$;
 
--- Sorted keys put where nothing stands: how many were.
+-- Puts sorted keys that are absent; returns their number.
 CREATE FUNCTION bulk(
   slot_id uuid, slot_n bigint, base bigint,
   gates bigint[], gates_alone boolean[],
@@ -342,7 +342,7 @@ BEGIN
   END IF;
 END $$;
 
--- What became of a slot's commit: its last one's n and stamp. No later one is made in it.
+-- The outcome of a slot's commit: n and stamp of its last one. Prevents later commits in it.
 CREATE FUNCTION close_slot(slot_id uuid, OUT last bigint, OUT stamp_ bigint) LANGUAGE sql AS $$
   UPDATE slot SET closed = true WHERE id = slot_id RETURNING n, stamp
 $$;

@@ -1,8 +1,8 @@
 """`postgresql://user@host:port,host:port/database?schema=exuvia&connections=24&sslmode=verify-full`
 
-What the store knows is taken out, all else is libpq's (its parameters, services, password file). A
-password in the URL is refused: it would stand in lists of processes, logs and rows of jobs, and on
-every host the password file is libpq's own place for it.
+The store's own parameters are removed; the others are libpq's (its parameters, services, password
+file). A password in the URL is refused, because it would be visible in process lists, logs and rows
+of jobs. Use libpq's password file on every host.
 """
 
 import re
@@ -14,17 +14,19 @@ from exuvia.base.errors import Unavailable
 SCHEMES = ("postgresql", "postgres")
 _SECRET = ("password", "sslpassword", "oauth_client_secret")
 _PASSWORD = re.compile(r"(?<=://)([^/:@?]*):(?!\d*[,/?]).*@")
-"""Between user and host, with whatever in it should have been encoded; no port of a host."""
+"""Between user and host, including characters that should be encoded; not the port of a host."""
 _NAMED = re.compile(rf"\b({'|'.join(_SECRET)})=[^&\s]*")
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
 @dataclass(frozen=True, slots=True)
 class PostgresSettings:
-    """`connections`: most of one process, over all its pools (PostgresStore).
-    `wait_s`: for one of them. `answer_s`: for the server's answer to a read; `commit_s`: to a
-    commit, which may wait for a standby. `silent_s`: until a silent host is taken for gone.
-    `fallback_s`: between looks at a channel that nobody told of."""
+    """Settings of a store. Times in seconds.
+
+    `connections`: limit of one process, for all its pools (PostgresStore). `wait_s`: for a
+    connection. `answer_s`: for the server's answer to a read. `commit_s`: for that to a commit,
+    which may wait for a standby. `silent_s`: time after which a silent host counts as gone.
+    `fallback_s`: interval of checks of a channel without notifications."""
 
     schema: str = "exuvia"
     connections: int = 24
@@ -36,8 +38,8 @@ class PostgresSettings:
     fallback_s: float = 0.5
 
 
-def shown(url: str) -> str:
-    """What was given as a URL, as it may be shown to anybody."""
+def without_secrets(url: str) -> str:
+    """The URL without secrets, for messages; also works for text that is not a URL."""
     url = _NAMED.sub(r"\1=***", _PASSWORD.sub(r"\1@", url))
     parts = urlsplit(url)
     query = [
@@ -50,29 +52,29 @@ def shown(url: str) -> str:
 
 
 def _joined(parts: SplitResult) -> str:
-    """urlunsplit leaves an empty host's slashes out, and libpq takes no URL without them."""
+    """As urlunsplit, but keeps the slashes of an empty host, which libpq requires."""
     return f"{parts.scheme}://{parts.netloc}{parts.path}{'?' if parts.query else ''}{parts.query}"
 
 
 def parse(url: str) -> tuple[str, PostgresSettings]:
-    """The URL as libpq is given it, and the settings. Raises Unavailable for one that is wrong."""
+    """The URL for libpq, and the settings. Raises Unavailable if it is wrong."""
     parts = urlsplit(url)
     query = parse_qsl(parts.query, keep_blank_values=True)
     if _PASSWORD.search(url) or any(name in _SECRET for name, _ in query):
         raise Unavailable(
-            f"the URL {shown(url)} has a password: put it into libpq's password file (.pgpass) or "
-            "service file on each host"
+            f"the URL {without_secrets(url)} has a password: put it into libpq's password file "
+            "(.pgpass) or service file on each host"
         )
-    known = {field.name: field.type for field in fields(PostgresSettings)}
+    types = {field.name: field.type for field in fields(PostgresSettings)}
     chosen: dict[str, str | int | float] = {}
     rest = []
     for name, text in query:
-        if name not in known:
+        if name not in types:
             rest.append((name, text))
             continue
         try:
             chosen[name] = (
-                text if known[name] is str else int(text) if known[name] is int else float(text)
+                text if types[name] is str else int(text) if types[name] is int else float(text)
             )
         except ValueError as error:
             raise Unavailable(f"the store's setting {name} is no number: {text!r}") from error

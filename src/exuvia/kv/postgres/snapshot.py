@@ -1,13 +1,14 @@
-"""A snapshot is a REPEATABLE READ transaction of a connection that nobody else uses until it ends.
+"""A snapshot is a REPEATABLE READ transaction on a connection of its own.
 
-It is begun by its first read and in the same round trip, unless it is asked before what it sees.
-The server keeps every row version that it may need, so one that is forgotten ends: when it was not
-used for `idle_s`, or is older than `query_s`; its next use raises Unavailable. While a statement
-runs on it (`in_use`) it is not idle.
+The transaction begins with its first read, in the same round trip, unless its view is needed
+earlier. The server keeps every row version that the snapshot may need, so a forgotten one must end.
+It ends when it was not used for `idle_s`, or is older than `query_s`; its next use raises
+Unavailable. While a statement uses it (`in_use`) it is not idle.
 
-Each question is a round trip, so what is sure to be asked comes with what is asked first: keys that
-were announced (`ahead`), and what the same thread asked for after the same first question before
-(habits.py): a loop looks at the same keys and spans again and again."""
+Each read is a round trip, so keys that will probably be read are fetched with the first one. These
+are announced keys (`ahead`), and those that the same thread read earlier after the same first key
+(habits.py). Loops read the same keys and spans again and again.
+"""
 
 import re
 import threading
@@ -60,9 +61,11 @@ COUNT = Query(
 
 
 class SnapshotView:
-    """The view of a snapshot: all transactions below `xmin` have ended, none from `xmax` on had
-    begun to, and of those between the ones in `running` had not ended. Stamps are the numbers of
-    transactions and `base`; one that is not above `base` is from another server."""
+    """The view of a snapshot, by transaction numbers.
+
+    All transactions below `xmin` have ended, those from `xmax` on had not begun. Between these,
+    those in `running` had not ended. A stamp is the number of a transaction plus `base`; stamps
+    that are not above `base` are from another server."""
 
     __slots__ = ("base", "running", "text", "xmax", "xmin")
 
@@ -94,7 +97,7 @@ class SnapshotView:
 
 
 def seen_at(position: str) -> SnapshotView:
-    """Inverse of `position`."""
+    """The view with this `position`."""
     base, _, text = position.partition("/")
     return SnapshotView(int(base), text)
 
@@ -103,7 +106,7 @@ Pair = tuple[bytes, bytes]
 
 
 def pairs_of(result: PGresult) -> list[Pair]:
-    """Of an answer with two columns."""
+    """The pairs of an answer with two columns."""
     value = result.get_value
     return [(value(n, 0) or b"", value(n, 1) or b"") for n in range(result.ntuples)]
 
@@ -112,8 +115,9 @@ _MOMENT = re.compile(r"[0-9A-F]+-[0-9A-F]+-[0-9]+")
 
 
 def moment_calls(name: str) -> list[Call]:
-    """What makes a transaction that has just begun see what the exporter sees. The server takes no
-    parameter there. Raises Unavailable for what is no name."""
+    """Statements by which a new transaction uses the snapshot that another one has exported.
+
+    The server allows no parameter there. Raises Unavailable for an invalid name."""
     if not name:
         return []
     if not _MOMENT.fullmatch(name):
@@ -122,8 +126,10 @@ def moment_calls(name: str) -> list[Call]:
 
 
 class PostgresSnapshot(StampedValues):
-    """See kv/packet.py's Snapshot. `next_order` gives the number of one that sees more than all
-    before; `habits` None: it is read as no other; `moment`: what another has exported."""
+    """The engine's Snapshot, see kv/packet.py.
+
+    `next_order`: returns an order above all earlier ones. `habits` None: nothing is fetched in
+    advance. `moment`: the name of an exported snapshot."""
 
     MOST_KNOWN = 256
 
@@ -132,22 +138,22 @@ class PostgresSnapshot(StampedValues):
         "_ahead",
         "_ahead_pages",
         "_answer_s",
-        "_asked",
         "_base",
         "_born_s",
+        "_cache",
+        "_cached_pages",
         "_connection",
         "_forget",
         "_habits",
         "_in_use",
-        "_known",
         "_lock",
         "_next_order",
         "_order",
-        "_pages_known",
         "_pool",
-        "_seen",
+        "_questions",
         "_start",
         "_used_s",
+        "_view",
         "_why",
     )
 
@@ -164,31 +170,31 @@ class PostgresSnapshot(StampedValues):
         self._pool = pool
         self._start: tuple[Call, ...] = ((BEGIN, ()), *moment_calls(moment))
         self._habits = habits
-        self._asked: dict[Question, int] = {}
+        self._questions: dict[Question, int] = {}
         self._base = base
         self._next_order = next_order
         self._forget = forget
         self._answer_s = answer_s
         self._lock = threading.Lock()
         self._connection: PgConnection | None = None
-        self._seen: SnapshotView | None = None
+        self._view: SnapshotView | None = None
         self._order = 0
         self._why = ""
         self._ahead: list[bytes] = []
         self._ahead_pages: dict[tuple[bytes, bytes], int] = {}
-        self._known: dict[bytes, bytes | None] = {}
-        self._pages_known: dict[tuple[bytes, bytes], tuple[list[Pair], int]] = {}
+        self._cache: dict[bytes, bytes | None] = {}
+        self._cached_pages: dict[tuple[bytes, bytes], tuple[list[Pair], int]] = {}
         self._in_use = False
         self._born_s = self._used_s = time.monotonic()
 
-    # -- what it sees ----------------------------------------------------------------------------
+    # -- the view --------------------------------------------------------------------------------
 
     @property
     def view(self) -> SnapshotView:
-        if self._seen is None:
+        if self._view is None:
             self.begin()
-        assert self._seen is not None
-        return self._seen
+        assert self._view is not None
+        return self._view
 
     @property
     def sequence(self) -> int:
@@ -197,7 +203,7 @@ class PostgresSnapshot(StampedValues):
 
     @property
     def order(self) -> int:
-        if self._seen is None:
+        if self._view is None:
             self.begin()
         return self._order
 
@@ -205,23 +211,24 @@ class PostgresSnapshot(StampedValues):
         return self.view.saw(stamp)
 
     def begin(self) -> None:
-        """Begin it now, if it has not."""
+        """Begin the transaction if it has not begun."""
         with self._lock:
             self._ask(())
 
     def export(self) -> str:
-        """The name under which others see the same (`moment`), as long as this one is open; it is
-        in use until then."""
+        """Export the snapshot. Returns the name for `moment`, valid while this one is open.
+
+        The snapshot is in use from now on."""
         self.in_use(True)
         return (self._run(EXPORT).get_value(0, 0) or b"").decode()
 
-    # -- asking ----------------------------------------------------------------------------------
+    # -- reading ---------------------------------------------------------------------------------
 
     def ahead(self, keys: Sequence[bytes]) -> None:
-        self._ahead += [key for key in keys if key not in self._known]
+        self._ahead += [key for key in keys if key not in self._cache]
 
     def _run(self, statement: Query, *values: bytes) -> PGresult:
-        """Its answer; what was asked for ahead comes with it."""
+        """The answer of a statement; announced keys are fetched with it."""
         with self._lock:
             if not self._ahead and not self._ahead_pages:
                 return self._ask(((statement, values),))[-1]
@@ -230,28 +237,28 @@ class PostgresSnapshot(StampedValues):
             more: list[Call] = [(PAGE, (*span, int8(size))) for span, size in pages.items()]
             if keys:
                 more.append((GET_MANY, (byteas(keys),)))
-            found = self._ask(((statement, values), *more))[-1 - len(more) :]
+            results = self._ask(((statement, values), *more))[-1 - len(more) :]
             if keys:
-                self._known.update(dict.fromkeys(keys))
-                self._known.update(pairs_of(found[-1]))
-            for (span, size), result in zip(pages.items(), found[1:], strict=False):
-                self._pages_known[span] = pairs_of(result), size
-            return found[0]
+                self._cache.update(dict.fromkeys(keys))
+                self._cache.update(pairs_of(results[-1]))
+            for (span, size), result in zip(pages.items(), results[1:], strict=False):
+                self._cached_pages[span] = pairs_of(result), size
+            return results[0]
 
     def _expect(self, question: Question) -> None:
-        """What this thread is used to ask after it comes along."""
-        if self._habits is None or len(self._asked) >= Habits.LONGEST:
+        """Announce the keys that this thread usually reads after this one."""
+        if self._habits is None or len(self._questions) >= Habits.LONGEST:
             return
-        if not self._asked:
+        if not self._questions:
             for other, (rows, _) in self._habits.after(question).items():
                 if len(other) == 2:
                     self._ahead_pages[other] = max(FIRST_ROWS, 2 * rows)
-                elif other[0] not in self._known:
+                elif other[0] not in self._cache:
                     self._ahead.append(other[0])
-        self._asked.setdefault(question, 0)
+        self._questions.setdefault(question, 0)
 
     def _ask(self, calls: "tuple[Call, ...]") -> list[PGresult]:
-        """To be called with the lock held."""
+        """Run the calls. To be called with the lock held."""
         if self._why:
             raise Unavailable(self._why)
         self._used_s = time.monotonic()
@@ -267,7 +274,7 @@ class PostgresSnapshot(StampedValues):
         while True:
             connection = self._pool.take()
             try:
-                found = connection.run((*self._start, (SEEN, ()), *calls), self._answer_s)
+                results = connection.run((*self._start, (SEEN, ()), *calls), self._answer_s)
                 break
             except BaseException as error:
                 attempt += 1
@@ -276,56 +283,56 @@ class PostgresSnapshot(StampedValues):
                 self._pool.give(connection)
                 if not isinstance(error, Lost) or attempt > 1:
                     raise
-                self._pool.suspect()  # nothing was read yet: it may have lain idle for long
+                self._pool.suspect()  # the first read: the connection may have been idle for long
         self._connection = connection
-        self._seen = SnapshotView(self._base, (found[0].get_value(0, 0) or b"").decode())
+        self._view = SnapshotView(self._base, (results[0].get_value(0, 0) or b"").decode())
         self._order = self._next_order()
-        return found
+        return results
 
     def get(self, key: bytes) -> bytes | None:
-        """Raw value or None."""
+        """The raw value, or None."""
         self._expect((key,))
-        if key in self._known:
-            return self._known[key]
+        if key in self._cache:
+            return self._cache[key]
         if key in self._ahead:
             self._ahead.remove(key)
         result = self._run(GET, key)
-        found = result.get_value(0, 0) if result.ntuples else None
-        if len(self._known) < self.MOST_KNOWN:
-            self._known[key] = found
-        return found
+        raw = result.get_value(0, 0) if result.ntuples else None
+        if len(self._cache) < self.MOST_KNOWN:
+            self._cache[key] = raw
+        return raw
 
     def get_many(self, keys: list[bytes]) -> dict[bytes, bytes]:
-        """Raw values of those keys that are there."""
+        """The raw values of the keys that exist."""
         if self._habits is None or len(keys) > FEW_KEYS:
             return dict(pairs_of(self._run(GET_MANY, byteas(keys)))) if keys else {}
         for key in keys:
             self._expect((key,))
-        missing = [key for key in keys if key not in self._known]
+        missing = [key for key in keys if key not in self._cache]
         if missing:
-            found = dict(pairs_of(self._run(GET_MANY, byteas(missing))))
-            self._known.update((key, found.get(key)) for key in missing)
-        return {key: raw for key in keys if (raw := self._known[key]) is not None}
+            raws = dict(pairs_of(self._run(GET_MANY, byteas(missing))))
+            self._cache.update((key, raws.get(key)) for key in missing)
+        return {key: raw for key in keys if (raw := self._cache[key]) is not None}
 
     def scan(self, span: Span, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         """Raw pairs in key order."""
         return chain.from_iterable(self._pages(span, reverse))
 
     def _pages(self, span: Span, reverse: bool) -> Iterator[list[tuple[bytes, bytes]]]:
-        """The same in pages that double in size, so that little is read in vain."""
+        """As `scan`, in pages that double in size, so that few pairs are read needlessly."""
         statement = PAGE_BACK if reverse else PAGE
         (low, high), size, question = span, FIRST_ROWS, (span.start, span.end)
         if not reverse:
             self._expect(question)
         while low < high:
-            known = None if reverse else self._pages_known.get((low, high))
-            if known is not None:
-                pairs, size = known
+            cached = None if reverse else self._cached_pages.get((low, high))
+            if cached is not None:
+                pairs, size = cached
             else:
                 self._ahead_pages.pop((low, high), None)
                 pairs = pairs_of(self._run(statement, low, high, int8(size)))
-            if question in self._asked:
-                self._asked[question] += len(pairs)
+            if question in self._questions:
+                self._questions[question] += len(pairs)
             yield pairs
             if len(pairs) < size:
                 return
@@ -337,15 +344,15 @@ class PostgresSnapshot(StampedValues):
 
     def first(self, span: Span, count: int) -> list[bytes]:
         """Raw values of the first `count` keys."""
-        found = self._run(FIRST, span.start, span.end, int8(count))
-        return [found.get_value(n, 0) or b"" for n in range(found.ntuples)]
+        result = self._run(FIRST, span.start, span.end, int8(count))
+        return [result.get_value(n, 0) or b"" for n in range(result.ntuples)]
 
     def chunks(self, span: Span, rows: int = 10_000) -> Iterator[tuple[list[bytes], list[bytes]]]:
-        """Raw keys and values, at most `rows` at a time and some megabytes."""
+        """Raw keys and values, at most `rows` and some megabytes at a time."""
         (low, high), size = span, min(rows, PAGE_ROWS)
         while low < high:
-            found = self._run(PAGE, low, high, int8(size))
-            value, places = found.get_value, range(found.ntuples)
+            result = self._run(PAGE, low, high, int8(size))
+            value, places = result.get_value, range(result.ntuples)
             keys = [value(n, 0) or b"" for n in places]
             values = [value(n, 1) or b"" for n in places]
             if keys:
@@ -357,11 +364,11 @@ class PostgresSnapshot(StampedValues):
             size = max(1, min(rows, MOST_PAGE_ROWS, 4 * size, PAGE_BYTES // mean))
 
     def count(self, span: Span, most: int = -1) -> int:
-        """How many keys the span holds; some number beyond `most` where they are more."""
+        """The number of keys in the span; if there are more than `most`, some number above it."""
         limit = int8(most + 1 if most >= 0 else (1 << 62))
         return read_int8(self._run(COUNT, span.start, span.end, limit).get_value(0, 0))
 
-    # -- the end ---------------------------------------------------------------------------------
+    # -- closing ---------------------------------------------------------------------------------
 
     def require_open(self) -> None:
         with self._lock:
@@ -372,12 +379,12 @@ class PostgresSnapshot(StampedValues):
         self._used_s = time.monotonic()
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Release the connection."""
         self.end(CLOSED)
         self._forget(self)
 
     def end(self, why: str) -> None:
-        """Give the connection back for a reason that later uses are told."""
+        """Release the connection; later uses raise this reason."""
         with self._lock:
             self._end(why)
 
@@ -385,8 +392,8 @@ class PostgresSnapshot(StampedValues):
         if self._why:
             return
         self._why = why
-        if self._habits is not None and len(self._asked) > 1:
-            self._habits.keep(self._asked)
+        if self._habits is not None and len(self._questions) > 1:
+            self._habits.keep(self._questions)
         connection, self._connection = self._connection, None
         if connection is not None:
             if not connection.is_lost:
@@ -394,9 +401,9 @@ class PostgresSnapshot(StampedValues):
             self._pool.give(connection)
 
     def age(self, now: float, idle_s: float, query_s: float) -> None:
-        """Called now and then: end it if it is due."""
+        """End it if it is too old. Called periodically."""
         if self._connection is None or not self._lock.acquire(blocking=False):
-            return  # it has none, or it is read this moment
+            return  # it has no connection, or is being read
         try:
             if now - self._born_s > query_s:
                 self._end(f"the snapshot was open longer than {query_s:g} s")
@@ -406,7 +413,7 @@ class PostgresSnapshot(StampedValues):
             self._lock.release()
 
     def orphan(self) -> None:
-        """In a forked child: nothing of the parent's may be used, or given back."""
+        """In a forked child: nothing of the parent's may be used or released."""
         self._lock = threading.Lock()
         _parents.append(self._connection)
         self._connection = None

@@ -1,4 +1,4 @@
-"""The store on PostgreSQL: the parts put together. kv/store.py says what each method promises."""
+"""The Store on PostgreSQL, made of the other modules. See kv/store.py for the methods."""
 
 import logging
 import os
@@ -47,7 +47,7 @@ CLOSED = "the store is closed"
 IDLE_S, QUERY_S = 300.0, 3600.0
 KEEP_EVERY_S = 1.0
 RESTORED_S = 5.0
-HELD_S = 0.5  # a process that lived so long ago is not asked for again
+HELD_S = 0.5  # a process known to live at that time is not checked again
 STALL_S = 1.0
 EXACT_KEYS = 100_000
 BUSY_S = 2.0
@@ -124,7 +124,7 @@ class PostgresStore(TransactionalStore):
             SnapshotUse.SPAN: self._spans,
             SnapshotUse.LOOK: self._system,
         }
-        # whoever has a snapshot may wait for one of these; who has one of these waits for nobody
+        # a holder of a snapshot may wait for one of these; a holder of one of these never waits
         self._questions = PgPool(lambda: server.connect("question"), questions, wait_s, of_all)
         self._lockers = PgPool(lambda: server.connect("lock"), lockers, 0.0, of_all)
         self._base = base
@@ -156,7 +156,7 @@ class PostgresStore(TransactionalStore):
         return False
 
     def snapshot(self, use: SnapshotUse = SnapshotUse.SYSTEM) -> PostgresSnapshot:
-        """A view of all that is committed."""
+        """A view of all commits."""
         self._require_open()
         pool = self._pool_of[use]
         view = PostgresSnapshot(
@@ -174,8 +174,9 @@ class PostgresStore(TransactionalStore):
         return view
 
     def at_moment(self, name: str) -> PostgresSnapshot:
-        """What a snapshot sees that some process has exported (PostgresSnapshot.export) and holds
-        open. Raises Unavailable where nobody does any more."""
+        """The snapshot that a process has exported (PostgresSnapshot.export) and keeps open.
+
+        Raises Unavailable if it is no longer open."""
         self._require_open()
         view = PostgresSnapshot(
             self._spans,
@@ -210,14 +211,14 @@ class PostgresStore(TransactionalStore):
             raise Unavailable(FORKED if self._forked else CLOSED)
 
     def limit_snapshots(self, idle_s: float, query_s: float) -> None:
-        """Change how long snapshots live, unused and at all."""
+        """Change how long snapshots live, unused and in total."""
         self._idle_s, self._query_s = idle_s, query_s
 
     def view_at(self, position: str) -> SnapshotView | None:
         return seen_at(position) if position else None
 
     def _keep(self) -> None:
-        """What must be looked after now and then."""
+        """The loop that ages snapshots, keeps presences and closes idle connections."""
         while not self._closed.wait(KEEP_EVERY_S):
             now = time.monotonic()
             for view in self._open_views():
@@ -236,7 +237,7 @@ class PostgresStore(TransactionalStore):
     # -- writing ---------------------------------------------------------------------------------
 
     def commit(self, packet: Packet) -> int:
-        """Validate and apply; returns its stamp once it is as durable as the server promises."""
+        """Validate and apply. Returns its stamp once it is as durable as the server's settings."""
         self._require_open()
         before = self._listener.reads(packet.channels) if packet.channels else {}
         stamp = self._committer.commit(packet)
@@ -245,7 +246,7 @@ class PostgresStore(TransactionalStore):
         return stamp
 
     def commit_chain(self, packets: Sequence[Packet]) -> list[int]:
-        """See Store.commit_chain; one transaction of the server's, a savepoint a packet."""
+        """See Store.commit_chain; one transaction of the server, a savepoint for each packet."""
         self._require_open()
         refusal: ExuviaError | None = None
         before = self._listener.reads(
@@ -255,9 +256,9 @@ class PostgresStore(TransactionalStore):
             stamps = self._committer.chained(packets, resolved)
         except ChainRefused as refused:
             stamps, refusal = refused.stamps, refused.refusal
-        told = [name for packet in packets[: len(stamps)] for name in packet.channels]
-        if told:
-            self._listener.announce(told, before)
+        channels = [name for packet in packets[: len(stamps)] for name in packet.channels]
+        if channels:
+            self._listener.announce(channels, before)
         if refusal is not None:
             raise refusal
         return stamps
@@ -275,7 +276,7 @@ class PostgresStore(TransactionalStore):
         return self._committer.bulk(Bulk(keys, payloads, requirements, puts, report, overwrite))
 
     def bulk_chain(self, batches: Iterable[Bulk], most_s: float) -> list[BulkResult]:
-        """Each a transaction that does not wait for the disk, and one behind them that does."""
+        """Each bulk is a transaction that does not wait for the disk; the last one does."""
         self._require_open()
         results: list[BulkResult] = []
         deadline = time.monotonic() + most_s
@@ -303,24 +304,23 @@ class PostgresStore(TransactionalStore):
     # -- waking and presence ---------------------------------------------------------------------
 
     def counter(self, channel: str) -> int:
-        """The channel's counter, as this process knows it."""
+        """The channel's counter, as cached in this process."""
         self._require_open()
         return self._listener.counter(channel)
 
     def _counters(self, channels: Sequence[str]) -> list[int]:
-        """Counters of channels, in one look."""
+        """Counters of channels, in one read."""
         names = [k.meta("channel", channel) for channel in channels]
-        found = self._now(names)
-        return [k.read_number(raw and raw[STAMP_BYTES:]) for raw in map(found.get, names)]
+        raws = self._now(names)
+        return [k.read_number(raw and raw[STAMP_BYTES:]) for raw in map(raws.get, names)]
 
     def _now(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Raw values as they stand now."""
-        (result,) = self._asked(_NOW, byteas(keys))
+        """The present raw values."""
+        (result,) = self._ask(_NOW, byteas(keys))
         return dict(pairs_of(result))
 
-    def _asked(self, statement: Query, *values: bytes) -> list[PGresult]:
-        """One read outside of any snapshot; tried again on a new connection where the old one was
-        lost."""
+    def _ask(self, statement: Query, *values: bytes) -> list[PGresult]:
+        """A read outside of any snapshot; repeated on a new connection if the old one was lost."""
         self._require_open()
         attempt = 0
         while True:
@@ -353,31 +353,32 @@ class PostgresStore(TransactionalStore):
         self._held_at.pop(presence.name, None)
 
     def held(self, name: str) -> bool:
-        """Whether a living process has the presence; another's end is seen HELD_S late. Where
-        connections have just been lost, others' may have been too, and are being made again: then
-        nobody is said to have ended."""
+        """Whether a living process has the presence. The end of another is visible after HELD_S.
+
+        After lost connections those of other processes may be lost, too, and are being made again:
+        until then all presences count as held."""
         self._require_open()
         now = time.monotonic()
         if now - max(pool.lost_s for pool in self._pools()) < RESTORED_S:
             return True
         if now - self._held_at.get(name, -HELD_S) < HELD_S:
             return True
-        held = is_held(self._questions, self._server, name)
-        if held:
+        is_alive = is_held(self._questions, self._server, name)
+        if is_alive:
             self._held_at[name] = now
         else:
             self._held_at.pop(name, None)
-        return held
+        return is_alive
 
     def _pools(self) -> tuple[PgPool, ...]:
         return *set(self._pool_of.values()), self._lockers, self._questions, self._commits
 
     def lock_server(self) -> AdvisoryLocks | None:
-        """None where the server's advisory locks cannot be relied on."""
+        """None if the server's advisory locks are not reliable."""
         return self._advisory
 
     def lock_table(self) -> LockTable:
-        """Of this process."""
+        """The lock table of this process."""
         self._require_open()
         with self._mutex:
             if self._table is None:
@@ -391,10 +392,9 @@ class PostgresStore(TransactionalStore):
     # -- spans -----------------------------------------------------------------------------------
 
     def count(self, span: Span) -> int:
-        """About how many keys: exact up to EXACT_KEYS, beyond by the server's statistics, if these
-        are of any use."""
-        (found,) = self._asked(_COUNT, span.start, span.end, int8(EXACT_KEYS + 1))
-        some = read_int8(found.get_value(0, 0))
+        """The number of keys: exact up to EXACT_KEYS, above that by the server's statistics."""
+        (result,) = self._ask(_COUNT, span.start, span.end, int8(EXACT_KEYS + 1))
+        some = read_int8(result.get_value(0, 0))
         if some <= EXACT_KEYS:
             return some
         bounds, rows = self._bounds()
@@ -402,38 +402,38 @@ class PostgresStore(TransactionalStore):
         return max(some, inside * rows // max(1, len(bounds) - 1))
 
     def _bounds(self) -> tuple[list[bytes], int]:
-        """Keys with about as many rows between each two, and how many rows there are."""
-        (found,) = self._asked(_BOUNDS)
-        keys = [found.get_value(n, 0) or b"" for n in range(found.ntuples)]
-        return keys, read_int8(found.get_value(0, 1)) if keys else 0
+        """Keys at about equal distances, and the total number of rows."""
+        (result,) = self._ask(_BOUNDS)
+        keys = [result.get_value(n, 0) or b"" for n in range(result.ntuples)]
+        return keys, read_int8(result.get_value(0, 1)) if keys else 0
 
     def split(self, span: Span, parts: int) -> list[Span]:
-        """Adjoining spans of about equal size."""
+        """Adjacent spans of about equal size."""
         if parts <= 1:
             return [span] if span.start < span.end else []
         size = max(1, -(-self.count(span) // parts))
-        (found,) = self._asked(_CUTS, span.start, span.end, int8(size))
-        cuts = [found.get_value(n, 0) or b"" for n in range(found.ntuples)]
+        (result,) = self._ask(_CUTS, span.start, span.end, int8(size))
+        cuts = [result.get_value(n, 0) or b"" for n in range(result.ntuples)]
         bounds = [span.start, *cuts[: parts - 1], span.end]
         return [Span(a, b) for a, b in pairwise(bounds) if a < b]
 
-    # -- the end ---------------------------------------------------------------------------------
+    # -- closing ---------------------------------------------------------------------------------
 
     def measures(self) -> dict[str, float]:
-        (found,) = self._asked(_MEASURES)
-        values = [read_int8(found.get_value(0, n)) for n in range(len(MEASURES))]
+        (result,) = self._ask(_MEASURES)
+        values = [read_int8(result.get_value(0, n)) for n in range(len(MEASURES))]
         return dict(zip(MEASURES, map(float, values), strict=True))
 
     def promises(self) -> dict[str, str]:
-        """The server's settings that say what an acknowledged commit survives."""
+        """The server's settings that determine the durability of an acknowledged commit."""
         return self._server.promises()
 
     def upkeep(self) -> TableUpkeep:
-        """How the server keeps the table of all rows."""
+        """The state of the table of all rows."""
         return self._server.upkeep()
 
     def close(self) -> None:
-        """End all snapshots, leave. Twice is harmless."""
+        """End all snapshots and close all connections. A second call is harmless."""
         if self._closed.is_set():
             return
         self._closed.set()
@@ -452,7 +452,7 @@ class PostgresStore(TransactionalStore):
         _stores.discard(self)
 
     def orphan(self) -> None:
-        """In a forked child: nothing of the parent's may be used, or given back."""
+        """In a forked child: nothing of the parent's may be used or released."""
         self._forked = True
         self._closed.set()
         for view in list(self._views):

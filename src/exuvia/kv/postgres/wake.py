@@ -1,18 +1,21 @@
 """Waiting on channels across hosts, and presences.
 
-A commit that touched a channel tells of it by NOTIFY, in a transaction of its own behind it:
-NOTIFY takes a lock over the whole server, which no commit should hold. One connection of a process
-listens. After a notification the process reads the named counters in one query and caches them.
-So reading a counter and waiting for it take no round trip. A cached counter may be too low, which
-costs a waiter one needless look. It is never too high, otherwise a wait would not end. The
-process's own commits are counted: each adds one to the value read before the commit began. A value
-read later may include the commit or not, so it is read again.
+A commit to a channel is announced by NOTIFY, in a later transaction of its own. NOTIFY takes a lock
+over the whole server, which no commit should hold. One connection of a process listens. After a
+notification the process reads the named counters in one query and caches them. Reading a counter
+and waiting for it therefore take no round trip. A cached counter may be too low, which costs a
+waiter a needless check. It is never too high, otherwise a wait would not end. The process's own
+commits are counted: each adds one to the value read before the commit began. A value read later may
+or may not include the commit, so it is read again.
+
 Correctness does not depend on notifications. All counters are read every HEARD_S, and without a
 listener each waiter reads its own every `fallback_s`.
 
-A presence is an advisory lock of a connection of its own, gone with the process. It is made anew
-where the connection was lost; between the two others may take the process for ended, which is no
-harm: whoever has ended is fenced (laws 2 and 3) before another takes its place."""
+A presence is an advisory lock of a connection of its own; it ends with the process. If the
+connection was lost, the lock is taken again on a new one. In between, others may take the process
+for ended. That does no harm: an ended process is fenced (laws 2 and 3) before another takes its
+place.
+"""
 
 import logging
 import select
@@ -38,8 +41,8 @@ from exuvia.kv.postgres.server import Server
 
 CHANNEL = "exuvia"
 RETRY_S = 1.0
-HEARD_S = 2.0  # between looks at all counters; a process may end before it tells
-_CLOSED_S = 0.5  # between looks whether it is closed
+HEARD_S = 2.0  # interval of reads of all counters; a process may end before its NOTIFY
+_CLOSED_S = 0.5  # interval of checks whether it is closed
 
 _LISTEN = Query(b"listen", b"LISTEN exuvia")
 _TELL = Query(b"tell", b"SELECT pg_notify('exuvia', $1)::text", (TEXT,))
@@ -58,7 +61,7 @@ log = logging.getLogger(__name__)
 
 
 class _Waiter:
-    """A thread that waits; its gate is a bare lock, released when it is to look."""
+    """A thread that waits; its gate is a lock, released when the thread is to check."""
 
     __slots__ = ("after", "gate", "woken")
 
@@ -70,7 +73,7 @@ class _Waiter:
 
 
 class Listener:
-    """`read(channels)` gives the channels' counters as committed now."""
+    """The waiters of this process. `read(channels)` returns the channels' committed counters."""
 
     def __init__(
         self,
@@ -85,8 +88,8 @@ class Listener:
         self._clock = clock
         self._mutex = threading.Lock()
         self._waiters: dict[str, set[_Waiter]] = {}
-        self._known: dict[str, int] = {}  # counters, of channels that somebody asked for
-        self._reads: Counter[str] = Counter()  # how often each was read
+        self._counters: dict[str, int] = {}  # by channel, for used channels
+        self._reads: Counter[str] = Counter()  # number of reads of each counter
         self._why = ""
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
@@ -95,11 +98,11 @@ class Listener:
     # -- waiting ---------------------------------------------------------------------------------
 
     def counter(self, channel: str) -> int:
-        """At most what it is now, at least what it was when the last word of it came."""
+        """The channel's counter; at most its present value, at least that of the last read."""
         with self._mutex:
-            if self.is_listening and channel in self._known:
-                return self._known[channel]
-            self._known.setdefault(channel, 0)  # from here on what is told of it is heard
+            if self.is_listening and channel in self._counters:
+                return self._counters[channel]
+            self._counters.setdefault(channel, 0)  # from now on notifications for it are used
             if self._thread is None and not self._why:
                 self._thread = threading.Thread(
                     target=self._listen, name="exuvia-listen", daemon=True
@@ -108,16 +111,16 @@ class Listener:
         counters = self._read([channel])
         with self._mutex:
             self._keep([channel], counters)
-            return self._known[channel]
+            return self._counters[channel]
 
     def _keep(self, channels: Sequence[str], counters: Sequence[int]) -> None:
-        """To be called with the mutex held."""
+        """Cache counters. To be called with the mutex held."""
         self._reads.update(channels)
         for channel, value in zip(channels, counters, strict=True):
-            self._known[channel] = max(self._known[channel], value)
+            self._counters[channel] = max(self._counters[channel], value)
 
     def wait(self, channel: str, after: int, timeout_s: float) -> int:
-        """Wait until the counter is > after or time is up; the counter."""
+        """Wait until the counter is > `after`, or for the timeout. Returns the counter."""
         value = self.counter(channel)
         if value > after or timeout_s <= 0:
             return value
@@ -157,40 +160,39 @@ class Listener:
     def _hear(self, connection: PgConnection) -> None:
         try:
             connection.run([(_LISTEN, ())], self._server.settings.answer_s)
-            with self._mutex:  # after a failover counters may be less
-                self._known = dict.fromkeys(self._known, 0)
-            self._look(None)  # what was told while nobody listened
+            with self._mutex:  # after a failover counters may be lower
+                self._counters = dict.fromkeys(self._counters, 0)
+            self._look(None)  # notifications before this were missed
             self.is_listening = True
-            heard = select.poll()
-            heard.register(connection.socket, select.POLLIN)
+            poll = select.poll()
+            poll.register(connection.socket, select.POLLIN)
             looked_s = self._clock.monotonic()
             while not self._why:
-                told = connection.notified() if heard.poll(_CLOSED_S * 1000) else []
+                payloads = connection.notified() if poll.poll(_CLOSED_S * 1000) else []
                 now = self._clock.monotonic()
                 if now - looked_s >= HEARD_S:
                     looked_s = now
                     self._look(None)
-                elif told:
-                    self._look({name for each in told for name in each.split(",")})
+                elif payloads:
+                    self._look({name for payload in payloads for name in payload.split(",")})
         finally:
             connection.close()
 
-    def _look(self, told: Container[str] | None) -> None:
-        """Read the counters of channels that were told of (None: of all), and wake whoever waits
-        for more than he has seen."""
+    def _look(self, names: Container[str] | None) -> None:
+        """Read the counters of these channels (None: all), and wake waiters for lower values."""
         with self._mutex:
-            channels = [each for each in self._known if told is None or each in told]
+            channels = [channel for channel in self._counters if names is None or channel in names]
         if not channels:
             return
         counters = self._read(channels)
         with self._mutex:
             self._keep(channels, counters)
             for channel in channels:
-                value = self._known[channel]
+                value = self._counters[channel]
                 self._open(w for w in self._waiters.get(channel, ()) if w.after < value)
 
     def _open(self, waiters: Iterable[_Waiter]) -> None:
-        """To be called with the mutex held."""
+        """Wake waiters. To be called with the mutex held."""
         for waiter in waiters:
             if not waiter.woken:
                 waiter.woken = True
@@ -199,34 +201,35 @@ class Listener:
     # -- waking ----------------------------------------------------------------------------------
 
     def reads(self, channels: Iterable[str]) -> dict[str, int]:
-        """How often each counter was read. Call it before a commit that moves them."""
+        """The number of reads of each counter. Call it before a commit that changes them."""
         with self._mutex:
             return {channel: self._reads[channel] for channel in channels}
 
     def announce(self, channels: Sequence[str], before: Mapping[str, int]) -> None:
-        """Commits moved these, each as often as it is named: wake this process's waiters and all
-        others'. `before`: the result of `reads`."""
+        """To be called after commits to these channels, each named once per commit.
+
+        Wakes all waiters, in all processes. `before`: the result of `reads`."""
         unsure = set()
         with self._mutex:
             for channel in channels:
                 if self._reads[channel] != before[channel]:
                     unsure.add(channel)
-                elif channel in self._known:
-                    self._known[channel] += 1  # it is more by as much as others moved it besides
+                elif channel in self._counters:
+                    self._counters[channel] += 1  # other processes may have raised it further
                 self._open(self._waiters.get(channel, ()))
         if unsure:
-            with suppress(ExuviaError):  # they look by themselves
+            with suppress(ExuviaError):  # other processes also check by themselves
                 self._look(unsure)
         try:
             connection = self._pool.take()
         except Unavailable:
-            return  # they look by themselves
+            return  # other processes also check by themselves
         tell: Call = (_TELL, [",".join(dict.fromkeys(channels))[:4000].encode()])
         connection.later([tell])
         self._pool.give(connection)
 
     def close(self, why: str) -> None:
-        """Wake everybody; waits raise Unavailable from now on."""
+        """Wake all waiters; later waits raise Unavailable."""
         with self._mutex:
             self._why = why
             self._closed.set()
@@ -243,7 +246,7 @@ def _number(schema: str, name: str) -> bytes:
 
 
 class HeldPresence:
-    """See Store.hold; kept by `keep`, which is called now and then."""
+    """A held presence; see Store.hold. Call `keep` periodically."""
 
     def __init__(self, server: Server, name: str, forget: Callable[["HeldPresence"], None]) -> None:
         self.name = name
@@ -256,8 +259,8 @@ class HeldPresence:
         connection = self._server.connect("presence")
         number = _number(self._server.settings.schema, self.name)
         try:
-            (found,) = connection.run([(_HOLD, [number])], self._server.settings.answer_s)
-            if not read_int8(found.get_value(0, 0)):
+            (result,) = connection.run([(_HOLD, [number])], self._server.settings.answer_s)
+            if not read_int8(result.get_value(0, 0)):
                 raise Unavailable(f"{self.name} is held by a living process")
         except BaseException:
             connection.close()
@@ -265,7 +268,7 @@ class HeldPresence:
         return connection
 
     def keep(self) -> None:
-        """Take it anew if the connection was lost."""
+        """Take the lock again if the connection was lost."""
         with self._mutex:
             connection = self._connection
             if connection is None:
@@ -278,14 +281,14 @@ class HeldPresence:
                 try:
                     self._connection = self._take()
                 except ExuviaError:
-                    return  # the next look tries again
+                    return  # repeated at the next call
 
     def release(self) -> None:
-        """End it on purpose. Twice is harmless."""
+        """End the presence. A second call is harmless."""
         with self._mutex:
             connection, self._connection = self._connection, None
         if connection is not None:
-            with suppress(ExuviaError):  # else the server finds out a little later
+            with suppress(ExuviaError):  # otherwise the server notices a little later
                 connection.run([(_LET_GO, ())], self._server.settings.silent_s)
             connection.close()
         self._forget(self)
@@ -296,7 +299,7 @@ def is_held(pool: PgPool, server: Server, name: str) -> bool:
     connection = pool.take()
     try:
         number = _number(server.settings.schema, name)
-        (found,) = connection.run([(_HELD, [number])], server.settings.answer_s)
-        return bool(read_int8(found.get_value(0, 0)))
+        (result,) = connection.run([(_HELD, [number])], server.settings.answer_s)
+        return bool(read_int8(result.get_value(0, 0)))
     finally:
         pool.give(connection)
