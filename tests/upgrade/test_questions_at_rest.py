@@ -58,7 +58,7 @@ def test_an_older_front_has_its_analyze_done_by_this_owner() -> None:
                              " WHERE table_schema = 'test'")  # fmt: skip
         for place, table, code, text in (
             (keys.meta("analyze", 1), number, 0, ""),
-            (keys.meta("analyze", 2), 9999, 1105, "table 9999 is gone"),
+            (keys.meta("analyze", 2), 9999, 1105, "table 9999 was dropped"),
         ):
             put(world.store, place, REQUEST % (world.member.id, ORDER % table), "analyze")
             until(lambda place=place: get(world.store, place)["done"])
