@@ -223,3 +223,17 @@ def test_an_unknown_locale_is_a_warning(session: Session) -> None:
         ["Warning", "1649", "Unknown locale: 'NULL'"],
         ["Warning", "1649", "Unknown locale: 'xx'"],
     ]
+
+
+def test_sysdate_is_the_time_of_the_call(session: Session) -> None:
+    """SET timestamp changes NOW() alone; tidb_sysdate_is_now makes both the same."""
+    session.execute("SET timestamp = 86400, time_zone = '+00:00'")
+    query = "SELECT NOW(), SYSDATE() > '2020-01-01', SYSDATE(3) > SYSDATE() - INTERVAL 1 MINUTE"
+    assert rows_of(session, query) == [["1970-01-02 00:00:00", "1", "1"]]
+    session.execute("SET tidb_sysdate_is_now = ON")
+    assert rows_of(session, "SELECT SYSDATE() = NOW()") == [["1"]]
+
+
+def test_a_decimal_zero_has_no_sign(session: Session) -> None:
+    query = "SELECT 0/-1, 0*-1.5, -0.001/3, 1.5*-n, -n/7 FROM (SELECT 0 AS n) q"
+    assert rows_of(session, query) == [["0.0000", "0.0", "-0.0003333", "0.0", "0.0000"]]

@@ -82,6 +82,7 @@ tests/sql/test_bindings.py::test_the_sessions_own_come_before_all_others tidb_us
 tests/sql/test_change_primary_key.py::test_a_change_is_taken_back exuvia_undo_s
 tests/sql/test_check_foreign_keys.py::test_keys_that_are_not_obeyed_promise_nothing
     tidb_enable_foreign_key
+tests/sql/test_everyday_answers.py::test_sysdate_is_the_time_of_the_call tidb_sysdate_is_now
 tests/sql/test_foreign_key_jobs.py::test_without_foreign_key_checks_nobody_asks foreign_key_checks
 tests/sql/test_global_indexes.py::test_planted_faults_are_found_and_put_right
     tidb_enable_fast_table_check
@@ -273,7 +274,6 @@ ACCEPTED: Final = {
     "the feature exists or is refused, whatever the value": """tidb_enable_noop_variables
         tidb_enable_legacy_instance_scope tidb_enable_new_charset
         tidb_enable_new_only_full_group_by_check""",
-    "SYSDATE() is always the time of its statement": "tidb_sysdate_is_now",
     "the client decides (CLIENT_MULTI_STATEMENTS)": ("tidb_multi_statement_mode"),
     "max_execution_time and tidb_mem_quota_query bound a query": """max_join_size sql_big_selects
         max_statement_time""",

@@ -797,6 +797,9 @@ _HABITS = (
     flag("tidb_enable_noop_functions", "OFF").described(
         "0.5.0", "Accepts SQL_CALC_FOUND_ROWS without effect in `tidb` mode. OFF: 1235."
     ),
+    flag("tidb_sysdate_is_now", "OFF").described(
+        "0.5.0", "SYSDATE() is the time of its statement, as NOW() is. OFF: the time of the call."
+    ),
     flag("tidb_nontransactional_ignore_error", "OFF").described(
         "0.2.0", "A BATCH statement continues after an error of one of its jobs."
     ),
@@ -1058,7 +1061,7 @@ _TUNING_FLAGS = """
     tidb_pprof_sql_cpu=OFF/G tidb_rc_consistent_read=OFF tidb_rc_read_check_ts=OFF
     tidb_rc_write_check_ts=OFF tidb_record_plan_in_slow_log=ON tidb_regard_null_as_point=ON
     tidb_remove_orderby_in_subquery=ON tidb_skip_ascii_check=OFF
-    tidb_skip_missing_partition_stats=ON tidb_slow_log_masking=OFF tidb_sysdate_is_now=OFF
+    tidb_skip_missing_partition_stats=ON tidb_slow_log_masking=OFF
     tidb_track_aggregate_memory_usage=ON tidb_wait_split_region_finish=ON/S tiflash_fastscan=OFF
 """
 

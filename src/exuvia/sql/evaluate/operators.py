@@ -103,9 +103,15 @@ def _held(
     return whole
 
 
+def _product(left: Decimal, right: Decimal) -> Decimal:
+    """A decimal zero has no sign."""
+    product = DIGITS.multiply(left, right)
+    return product or abs(product)
+
+
 def _arithmetic(sign: str) -> Maker:
     plain = {"+": operator.add, "-": operator.sub, "*": operator.mul}[sign]
-    exact = {"+": DIGITS.add, "-": DIGITS.subtract, "*": DIGITS.multiply}[sign]
+    exact = {"+": DIGITS.add, "-": DIGITS.subtract, "*": _product}[sign]
 
     def make(call: Call, arguments: list[Compiled]) -> Compiled:
         run = exact if family_of(call.type) is Family.DECIMAL else plain
@@ -143,7 +149,9 @@ def divide(left: Decimal, right: Decimal, digits: int = DIVISION_DIGITS) -> Deci
     w1, w2 = _words(s1), _words(s2)
     more = max(0, digits - (w1 - s1 + w2 - s2))
     scale = _words(w1 + w2 + more)
-    return DIGITS.divide(left, right).quantize(Decimal(1).scaleb(-scale), ROUND_DOWN, DIGITS)
+    unit = Decimal(1).scaleb(-scale)
+    quotient = DIGITS.divide(left, right).quantize(unit, ROUND_DOWN, DIGITS)
+    return quotient or abs(quotient)  # zero has no sign
 
 
 def _division(call: Call, arguments: list[Compiled]) -> Compiled:

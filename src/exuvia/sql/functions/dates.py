@@ -37,6 +37,7 @@ from exuvia.base.types import (
     Value,
     pack_date,
     pack_datetime,
+    packed_moment,
     unpack_date,
     unpack_datetime,
 )
@@ -346,6 +347,15 @@ def _now(env: Env, digits: int = 0) -> int:
     return _cut(env.now, _unit(digits))
 
 
+def _sysdate(env: Env, digits: int = 0) -> int:
+    """The time of the call, which SET timestamp does not change."""
+    session = getattr(env, "session", None)  # a PlainEnv has none
+    if session is None or env.variable("tidb_sysdate_is_now") == "ON":
+        return _now(env, digits)
+    now = packed_moment(session.services.clock.wall_ns())
+    return _cut(temporal.shift_zone(now, None, env.zone), _unit(digits))
+
+
 def _unit(digits: int) -> int:
     """Microseconds of the last digit shown. Raises 1426, 1210 for what is no literal."""
     if digits > 6:
@@ -593,7 +603,9 @@ FUNCTIONS = {
     "sec_to_time": Function(1, 1, "n", lambda a: types.time(_scale(a[0])), _time_of_seconds),
     "second": Function(1, 1, "m", _SMALL, lambda t: abs(t) // 1_000_000 % 60),
     "str_to_date": Function(2, 2, "s", parsed_type, parse, env=True),
-    "sysdate": _NOW,
+    "sysdate": Function(
+        0, 1, "i", _digits_given(0, types.datetime), _sysdate, env=True, volatile=True
+    ),
     "time": Function(1, 1, "m", _fraction_of_first(types.time), lambda t: t, "{0}"),
     "time_format": Function(2, 2, "ms", always(types.text(255)), _time_format),
     "time_micros": Function(1, 1, "m", _BIG, lambda t: t, "{0}"),

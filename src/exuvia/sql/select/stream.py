@@ -96,7 +96,9 @@ MOST_STEPS = 3000
 """Rows that are read or combined before DuckDB takes over: what both do in ten milliseconds."""
 MOST_BYTES = 8 << 20
 """Bytes of rows with long values before DuckDB takes over, which can write them to disk."""
-_REPEATABLE = frozenset(("uuid", "random_bytes", "tidb_is_ddl_owner", "validate_password_strength"))
+_REPEATABLE = frozenset(
+    ("random_bytes", "sysdate", "tidb_is_ddl_owner", "uuid", "validate_password_strength")
+)
 _WITHOUT_ARGUMENTS = frozenset(("rand", "last_insert_id"))
 Rows = Callable[[Row], Iterable[Row]]
 """From the row of the block around a query to the rows of the query."""
