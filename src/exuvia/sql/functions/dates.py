@@ -349,7 +349,7 @@ def _now(env: Env, digits: int = 0) -> int:
 
 def _sysdate(env: Env, digits: int = 0) -> int:
     """The time of the call, which SET timestamp does not change."""
-    session = getattr(env, "session", None)  # a PlainEnv has none
+    session = getattr(env, "session", None)  # not set in a PlainEnv
     if session is None or env.variable("tidb_sysdate_is_now") == "ON":
         return _now(env, digits)
     now = packed_moment(session.services.clock.wall_ns())
