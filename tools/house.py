@@ -79,6 +79,59 @@ def single_importers(graph: Graph) -> list[tuple[str, str]]:
     )
 
 
+_BRANCHES = (
+    ast.If,
+    ast.For,
+    ast.AsyncFor,
+    ast.While,
+    ast.ExceptHandler,
+    ast.IfExp,
+    ast.comprehension,
+    ast.match_case,
+    ast.Assert,
+)
+COMPLEX = 20
+
+
+def complexity(function: ast.AST) -> int:
+    """Cyclomatic complexity, functions inside it not counted."""
+    total, remaining = 1, list(ast.iter_child_nodes(function))
+    while remaining:
+        node = remaining.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            continue
+        total += isinstance(node, _BRANCHES)
+        if isinstance(node, ast.BoolOp):
+            total += len(node.values) - 1
+        remaining += ast.iter_child_nodes(node)
+    return total
+
+
+def class_tests(tree: ast.AST, prefix: str) -> int:
+    """Calls of isinstance with a class whose dotted name begins with the prefix."""
+    return sum(
+        isinstance(node, ast.Call)
+        and getattr(node.func, "id", "") == "isinstance"
+        and len(node.args) == 2
+        and any(
+            ast.unparse(part).startswith(prefix)
+            for part in ast.walk(node.args[1])
+            if isinstance(part, ast.Attribute | ast.Name)
+        )
+        for node in ast.walk(tree)
+    )
+
+
+def mutual_folders(graph: Graph) -> list[tuple[str, str]]:
+    """Pairs of folders that import each other."""
+    pairs = {
+        (module.rpartition(".")[0], target.rpartition(".")[0])
+        for module, targets in graph.items()
+        for target in targets
+    }
+    return sorted((one, other) for one, other in pairs if one < other and (other, one) in pairs)
+
+
 def quantile(values: Sequence[int], part: float) -> int:
     return sorted(values)[min(len(values) - 1, int(len(values) * part))]
 
@@ -119,6 +172,29 @@ def main(root: Path) -> None:
         len({n.lineno for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == "Any"})
         for tree in trees.values()
     )
+    statements = sum(
+        isinstance(node, ast.stmt)
+        and not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+        for tree in trees.values()
+        for node in ast.walk(tree)
+    )
+    complexities = sorted(
+        (
+            (complexity(node), f"{module}.{node.name}")
+            for module, tree in trees.items()
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        ),
+        reverse=True,
+    )
+    tangled = [pair for pair in complexities if pair[0] >= COMPLEX]
+    parsers = [
+        module
+        for module, text in zip(trees, texts.values(), strict=True)
+        if "from sqlglot import" in text or "import sqlglot" in text
+    ]
+    tests = sum(class_tests(tree, "exp.") for tree in trees.values())
+    mutual = mutual_folders(graph)
     middle, high = int(statistics.median(full)), quantile(full, 0.9)
     print(f"files                                {len(lines)} ({len(full)} with more than 3 lines)")
     print(f"lines                                {sum(lines)}")
@@ -131,9 +207,18 @@ def main(root: Path) -> None:
     print(f"lines with Any                       {any_lines}")
     print(f"class names that stand twice         {len(shared)}: {', '.join(shared)}")
     print(f"docstrings of four words or fewer    {short}")
+    print(f"statements, docstrings not counted   {statements}")
+    print(f"functions of complexity {COMPLEX} or more    {len(tangled)}, most {complexities[0][0]}")
+    print(f"folders that import each other       {len(mutual)}")
+    print(f"files that import sqlglot            {len(parsers)}")
+    print(f"isinstance of sqlglot's classes      {tests}")
+    for pair in mutual:
+        print("folders:", *(name.removeprefix("exuvia.") for name in pair))
     for group in found:
         print("circle:", " ".join(name.removeprefix("exuvia.") for name in group))
     if "-v" in sys.argv:
+        for count, name in tangled:
+            print(f"complexity: {count:3} {name}")
         for module, user in alone:
             print(f"alone: {sizes[module]:4} {module} <- {user.rpartition('.')[2]}")
 
