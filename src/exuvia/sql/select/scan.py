@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -338,11 +338,16 @@ class RowsScan(Scan):
 
     def __init__(self, name: str, kinds: Sequence[FieldType], rows: Any, title: str) -> None:
         super().__init__(name, kinds)
-        self.rows = rows
+        self._compute = rows
         self.title = title
 
+    @cached_property
+    def rows(self) -> Sequence[Row]:
+        """Its rows, computed once: an engine may give the query up after it has read them."""
+        return list(self._compute())
+
     def batches(self, context: Context) -> Iterator[Any]:
-        return self._gathered(self.rows())
+        return self._gathered(self.rows)
 
 
 class TableScan(Scan):

@@ -775,7 +775,7 @@ class _Stream:
             return lambda row: common(row[:start])
         scan = leaf.scan
         if isinstance(scan, RowsScan):
-            return self._read_once(lambda: ([*row] for row in scan.rows()))
+            return self._read_once(lambda: scan.rows)
         assert path is not None
         count = path.count(self._context, self._left)
         if count is not None and count > self._left:
