@@ -27,6 +27,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from itertools import islice
+from sys import maxsize
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace as evolve
@@ -244,6 +245,8 @@ class _Stream:
         return distinct(result, query.columns) if once else result
 
     def _row_values(self, query: RowValues, base: int) -> Rows:
+        if not all(_is_repeatable(expr) for row in query.rows for expr in row):
+            raise _LeftToDuckDB
         self._offsets[query.frame] = base
         place = self._placing(query.frame, {}, base)
         rows = [[compile_expression(place(expr)) for expr in row] for row in query.rows]
@@ -268,7 +271,7 @@ class _Stream:
     def _block(self, block: Block, base: int) -> Rows:
         frame, env = block.frame, self._context
         exprs = [item.expr for item in block.items] + [key for key, _ in block.order]
-        exprs += [expr for expr in (block.where, block.having) if expr is not None]
+        exprs += [expr for expr in (block.where, block.having) if expr is not None] + block.group
         if block.rollup or any(not _is_repeatable(expr) for expr in exprs):
             raise _LeftToDuckDB
         self._offsets[frame] = base
@@ -575,7 +578,7 @@ class _Stream:
             for part in join.conditions
             for condition in self._conditions(place(part), base)
         ]
-        if any(condition.is_whole for condition in conditions):
+        if any(part.is_whole or not _is_repeatable(part.expr) for part in conditions):
             raise _LeftToDuckDB
         return conditions
 
@@ -996,5 +999,6 @@ def _sorted(
     return [rows[place] for place in places]
 
 
-def _bounds(limit: RowLimit) -> tuple[int, int | None]:
-    return limit.skip, None if limit.most is None else limit.skip + limit.most
+def _bounds(limit: RowLimit) -> tuple[int, int]:
+    end = maxsize if limit.most is None else min(limit.skip + limit.most, maxsize)
+    return min(limit.skip, maxsize), end
