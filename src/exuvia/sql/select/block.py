@@ -39,6 +39,7 @@ from exuvia.sql.expr import (
     Call,
     Column,
     Expr,
+    Outer,
     Windowed,
     children,
     is_constant,
@@ -165,9 +166,14 @@ def _output(item: SelectItem) -> OutputColumn:
 
 
 def _check_grouping(nodes: Sequence[Expr], group: Sequence[Expr], rollup: bool) -> None:
-    """GROUPING needs ROLLUP (1111) and keys of the group (3602)."""
+    """GROUPING needs ROLLUP (1111) and keys of the group (3602). An aggregate of columns of an
+    outer query alone would be one of that query (1235)."""
     for node in nodes:
-        for part in walk(node):
+        parts = walk(node)
+        has_outer = any(isinstance(part, Outer) for part in parts)
+        if has_outer and not any(isinstance(part, Column) for part in parts):
+            raise ErrNotSupportedYet("an aggregate of an outer query's columns")
+        for part in parts:
             if not (isinstance(part, Aggregate) and part.function == "grouping"):
                 continue
             if not rollup:

@@ -278,7 +278,7 @@ class _Stream:
         width = base + len(frame.fields)
         extend = self._source(block, base, width)
         places: dict[Expr, int] = {}
-        groups: Callable[[Iterable[Row]], Iterable[Row]] | None = None
+        groups: Callable[[Iterable[Row], Row], Iterable[Row]] | None = None
         if block.grouped:
             groups = self._groups(block, exprs, places, base, width)
             width += len(places)
@@ -293,9 +293,10 @@ class _Stream:
         limit = block.limit
 
         def run(outer: Row) -> Iterable[Row]:
-            rows: Iterable[Row] = extend([*outer[:base], *padding])
+            first = [*outer[:base], *padding]
+            rows: Iterable[Row] = extend(first)
             if groups is not None:
-                rows = groups(rows)
+                rows = groups(rows, first)
             if having is not None:
                 rows = (row for row in rows if having(row, env))
             if keys:
@@ -326,9 +327,10 @@ class _Stream:
 
     def _groups(
         self, block: Block, exprs: Sequence[Expr], places: dict[Expr, int], base: int, width: int
-    ) -> Callable[[Iterable[Row]], Iterable[Row]]:
-        """From rows to one row a group. Fills `places`: where the values of grouping expressions
-        and aggregates are in that row."""
+    ) -> Callable[[Iterable[Row], Row], Iterable[Row]]:
+        """From rows to one row a group; no rows are one group, of the row without columns, if
+        there is no GROUP BY. Fills `places`: where the values of grouping expressions and
+        aggregates are in that row."""
         env = self._context
         place = self._placing(block.frame, {}, width)
         group = [place(key) for key in block.group]
@@ -349,7 +351,7 @@ class _Stream:
         if len(places) != len(set(places.values())) or len(places) != len(computed) + len(folds):
             raise _LeftToDuckDB  # two grouping expressions are equal
 
-        def run(rows: Iterable[Row]) -> Iterator[Row]:
+        def run(rows: Iterable[Row], first: Row) -> Iterator[Row]:
             groups: dict[tuple[Value, ...], tuple[list[Value], list[Row]]] = {}
             empty: list[Value] = []
             for row in rows:
@@ -361,7 +363,7 @@ class _Stream:
                 else:
                     entry[1].append(row)
             if not groups and not group:
-                yield [*([None] * width), *(fold(empty, env) for fold in folds)]
+                yield [*first, *(fold(empty, env) for fold in folds)]
             for values, members in groups.values():
                 yield [*members[0], *values, *(fold(members, env) for fold in folds)]
 
