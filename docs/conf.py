@@ -44,16 +44,6 @@ def leave_off_the_lists(app: Sphinx, doctree: object) -> None:
         app.env.metadata[name]["orphan"] = True
 
 
-def list_decisions(app: Sphinx, name: str, source: list[str]) -> None:
-    """The list of decisions, newest first."""
-    if name != "decisions/index":
-        return
-    for path in sorted((HERE / "decisions").glob("[0-9]*.md"), reverse=True):
-        title = path.read_text().partition("\n")[0].removeprefix("# ")
-        source[0] += f"- [{title}]({path.name})\n"
-
-
 def setup(app: Sphinx) -> None:
     app.add_search_language(Search)
     app.connect("doctree-read", leave_off_the_lists)
-    app.connect("source-read", list_decisions)

@@ -137,6 +137,33 @@ def test_the_index_leads_to_each_page_by_a_task() -> None:
     assert linked == {each.stem for each in DOCS.glob("*.md")} - {"index"}
 
 
+def test_the_index_of_decisions_lists_each_record_by_its_title() -> None:
+    folder = DOCS / "decisions"
+    titles = {path.name: path.read_text().partition("\n")[0] for path in folder.glob("[0-9]*.md")}
+    lines = re.findall(
+        r"^- \[(.+)\]\((\S+)\): .+\.$", (folder / "index.md").read_text(), re.MULTILINE
+    )
+    assert sorted((file, f"# {title}") for title, file in lines) == sorted(titles.items())
+    assert all(title.startswith(f"# {file[:3]}: ") for file, title in titles.items())
+
+
+def test_a_decision_and_the_one_that_amends_it_link_to_each_other() -> None:
+    links = set[tuple[str, str, str]]()
+    for path in (DOCS / "decisions").glob("[0-9]*.md"):
+        for paragraph in path.read_text().split("\n\n"):
+            head = re.match(r"(Amend|Extend)(s|ed by) \[", paragraph)
+            if head is None:
+                continue
+            for file in re.findall(r"\]\((\S+)\)", paragraph):
+                later, earlier = (path.name, file) if head[2] == "s" else (file, path.name)
+                links.add((head[1] + head[2], later, earlier))
+    for verb in ("Amend", "Extend"):
+        active = {link[1:] for link in links if link[0] == f"{verb}s"}
+        assert active == {link[1:] for link in links if link[0] == f"{verb}ed by"}
+        assert active
+        assert all(later > earlier for later, earlier in active)
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built as `make docs` does."""
