@@ -218,7 +218,7 @@ def test_a_multi_valued_index_refuses_nobody_meanwhile_and_is_built_anew(arrays)
     assert by_elements(arrays, "by_n", "a + 1 = 2 AND 7 MEMBER OF (j->'$.n')") == [14]
     assert error(arrays, "UPDATE t SET j = '{\"n\": [-1]}'") == (3752, "22003")
     code, text = said(arrays, f"ADMIN UNDO DDL JOB {job_id}")
-    assert code == 1105 and "stands again" in text
+    assert code == 1105 and "exists again" in text
     assert not rows(arrays, kept_line)
 
 
@@ -242,9 +242,9 @@ def test_a_multi_valued_index_comes_back_by_the_names_of_now(arrays):
     assert "KEY `ik` ((cast(`K` as char(2) array)))" in shown
     assert by_elements(arrays, "ik", "'x' MEMBER OF (K)") == [1, 2, 3]
     assert error(arrays, "INSERT INTO t (id, a, `s``c`) VALUES (5, 4, 3)")[0] == 1062
-    assert "stands again" in said(arrays, f"ADMIN UNDO DDL JOB {um} AS third")[1]
+    assert "exists again" in said(arrays, f"ADMIN UNDO DDL JOB {um} AS third")[1]
     run(arrays, "ALTER TABLE t RENAME INDEX ik TO im2, RENAME INDEX again TO again2")
-    assert "stands again" in said(arrays, f"ADMIN UNDO DDL JOB {ik}")[1]
+    assert "exists again" in said(arrays, f"ADMIN UNDO DDL JOB {ik}")[1]
 
 
 def test_a_multi_valued_index_whose_column_went_does_not_come_back_on_another(arrays):
@@ -717,7 +717,7 @@ def test_every_kind_of_modify_is_taken_back(prices, change, back):
 def test_a_change_that_wrote_nothing_is_held_to_the_rows_written_since(prices):
     job_id = dropped(prices, "ALTER TABLE u MODIFY n VARCHAR(40)", "n")
     assert rows(prices, "SELECT state FROM information_schema.exuvia_undo") == [["definition"]]
-    assert "nothing is hidden" in said(prices, f"ADMIN END UNDO DDL JOB {job_id}")[1]
+    assert "nothing to discard" in said(prices, f"ADMIN END UNDO DDL JOB {job_id}")[1]
     run(prices, "UPDATE u SET n = 'longer than nine' WHERE id = 2")
     assert said(prices, f"ADMIN UNDO DDL JOB {job_id}")[0] in (1265, 1406)
     run(prices, "UPDATE u SET n = 'short' WHERE id = 2")
@@ -936,7 +936,7 @@ def test_former_values_of_rows_in_partitions_come_back(session):
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ("MODIFY s TIMESTAMP NOT NULL", "a NULL of before becomes a moment"),
+        ("MODIFY s TIMESTAMP NOT NULL", "a former NULL becomes a moment"),
         ("MODIFY f DECIMAL(20,6)", "could not be changed back"),
         ("MODIFY id BIGINT", "primary key flag"),
         ("MODIFY p INT, MODIFY d DATE", "several changes"),

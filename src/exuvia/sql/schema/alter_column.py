@@ -1,19 +1,19 @@
 """ALTER TABLE ADD, DROP, RENAME, MODIFY and CHANGE COLUMN, SET and DROP DEFAULT, as jobs.
 
-MODIFY goes this way:
+The steps of MODIFY:
 
-    the column as asked for -> what is refused -> its kind (catalog/convert/type_change.py)
-      -> a look at the rows (preflight.py), for what is narrower or NOT NULL -> one job
+    the new definition -> checks of the definition -> its kind (catalog/convert/type_change.py)
+      -> a look at the rows (preflight.py) if it becomes narrower or NOT NULL -> one job
 
-and refuses, with TiDB's texts:
+MODIFY refuses, with TiDB's texts:
 
-    1060, 3108, 3855, 3959   the new name is taken; the old one is used in an expression
-    8200                     a key, REFERENCES or CHECK in the definition; a change of type, charset
-                             or collation that is not done; in tidb mode a column of the primary
-                             key that would be written anew, and AUTO_INCREMENT put on or taken
-                             away (in mysql mode 1075 without a key)
+    1060, 3108, 3855, 3959   the new name is in use; an expression uses the old name
+    8200                     a key, REFERENCES or CHECK in the definition; an unsupported change of
+                             type, charset or collation; in tidb mode a rewrite of a column of the
+                             primary key, and AUTO_INCREMENT added or removed (in mysql mode 1075
+                             without a key)
     1832, 1833               the type of a column in a foreign key
-    1170, 1071, 3152         an index that holds the column could not hold the new one
+    1170, 1071, 3152         an index of the column cannot index the new type
 """
 
 from exuvia.base.errors import Refused
@@ -128,32 +128,32 @@ def add_column(at: AlterContext, spec: AddColumn) -> Job | None:
     written, table = spec.column, at.table
     check_place(written.place, at.database.db_name.O, table.name.O)
     check_generated_places(written, at.database.db_name.O, table.name.O)
-    held = table.column(written.name)
+    existing = table.column(written.name)
     replaces = written.name.lower() in at.replaced_columns
-    if held is not None and not replaces:
+    if existing is not None and not replaces:
         error = ErrDupFieldName(written.name)
         if not spec.if_not_exists:
             raise error
-        if held.state == SchemaState.PUBLIC:
+        if existing.state == SchemaState.PUBLIC:
             return at.skip(error)
-        # it comes or goes: the job waits for that, and the statement is built again
+        # another job adds or drops it: this one waits for that and is built again
     if written.auto_increment and at.is_as_mysql:
         _check_numbered_new(at, written)
-    keys = (  # none comes with a column
+    keys = (  # ADD COLUMN adds none of these
         (written.auto_increment and not at.is_as_mysql, "AUTO_INCREMENT"),
         (written.auto_random is not None, "AUTO_RANDOM"),
         (written.primary, "PRIMARY KEY"),
         (written.unique, "UNIQUE KEY"),
     )
-    for given, constraint in keys:
-        if given:
+    for is_used, constraint in keys:
+        if is_used:
             text = f"unsupported add column '{written.name}' constraint {constraint} when altering"
             where = f"'{at.database.db_name.O}.{table.name.O}'"
             raise ErrUnsupportedDDLOperation.with_text(f"{text} {where}")
     if len(table.cols) >= COLUMNS:
         raise ErrTooManyFields()
     around = at.with_new_columns if at.is_as_mysql else table
-    names = [each.name.L for each in around.public_columns]
+    names = [column.name.L for column in around.public_columns]
     if spec.after and spec.after.lower() not in names:
         raise ErrBadField(spec.after, table.name.O)
     if written.default is not None and sequence_named(written.default) is not None:
@@ -165,12 +165,12 @@ def add_column(at: AlterContext, spec: AddColumn) -> Job | None:
     refuse_new_collations(at.reader, (info.type.Collate,))
     info = column_in(info, at.zone, None)
     if info.is_generated:
-        # the expression is judged where the column will stand
+        # the expression is checked at the column's future position
         columns = list(around.cols)
         if spec.after == "":
             place = 0
         elif spec.after:
-            place = [each.name.L for each in columns].index(spec.after.lower()) + 1
+            place = [column.name.L for column in columns].index(spec.after.lower()) + 1
         else:
             place = len(around.public_columns)
         columns.insert(place, info)
@@ -191,30 +191,35 @@ def add_column(at: AlterContext, spec: AddColumn) -> Job | None:
 
 
 def _check_numbered_new(at: AlterContext, written: ColumnDefinition) -> None:
-    """A column that is added with AUTO_INCREMENT. Raises 1075 beside another one or without a key
-    that begins with it; 8200."""
+    """Check a column that is added with AUTO_INCREMENT.
+
+    Raises 1075 if the table has another one, or no key begins with this one. Raises 8200."""
     there = (c for c in at.table.public_columns if c.name.L not in at.dropped_columns)
-    is_second = any(each.auto_increment for each in there)
+    is_second = any(column.auto_increment for column in there)
     if is_second or written.name.lower() not in at.leading_columns:
         raise ErrWrongAutoKey()
     if random_column(at.table) is not None:
-        said = f"unsupported add column '{written.name}' constraint AUTO_INCREMENT"
-        raise ErrUnsupportedDDLOperation.with_text(f"{said} in a table with AUTO_RANDOM")
+        text = f"unsupported add column '{written.name}' constraint AUTO_INCREMENT"
+        raise ErrUnsupportedDDLOperation.with_text(f"{text} in a table with AUTO_RANDOM")
     _check_fill_nodes(at, written.name)
 
 
 def _check_fill_nodes(at: AlterContext, column: str) -> None:
-    """Raises 8200 while a node of an older release serves, whose writers would not fill it."""
-    if older := [each.title for each in before_0_5(at.txn)]:
-        said = f"add column '{column}' while {', '.join(older)} of an older release serves"
-        raise ErrUnsupportedDDLOperation(said)
+    """Raises 8200 while a node of an older release serves, which would not fill the column."""
+    if older := [member.title for member in before_0_5(at.txn)]:
+        text = f"add column '{column}' while {', '.join(older)} of an older release serves"
+        raise ErrUnsupportedDDLOperation(text)
 
 
 def drop_column(at: AlterContext, spec: DropColumn) -> Job | None:
     """DROP COLUMN.
 
-    Raises 1091, 1090, 1113, 3108 and 3837 (something is computed from it), 3522, 8200 (a column of
-    the primary key or of an index of several; the AUTO_INCREMENT one, unless it may go)."""
+    Raises 1091, 1090, 1113, 3522 and
+
+        3108, 3837   an expression reads the column
+        8200         a column of the primary key or of a composite index, or AUTO_INCREMENT, unless
+                     it may be removed
+    """
     table, column = at.table, at.column(spec.name)
     if column is None:
         error = ErrCantDropFieldOrKey(spec.name)
@@ -223,7 +228,7 @@ def drop_column(at: AlterContext, spec: DropColumn) -> Job | None:
         raise error
     around = at.with_new_columns if at.is_as_mysql else table
     if len(around.public_columns) == 1 and not at.replaced_columns:
-        if any(each.hidden for each in table.cols):
+        if any(other.hidden for other in table.cols):
             raise ErrTableMustHaveColumns()
         text = f"can't drop only column {column.name.O} in table {table.name.O}"
         raise ErrCantRemoveAllFields.with_text(text)
@@ -247,7 +252,7 @@ def drop_column(at: AlterContext, spec: DropColumn) -> Job | None:
     alone = indexes_on_only(table, column.id)
     for index in table.indexes:
         if index.state != SchemaState.PUBLIC or index.idx_name.L in at.dropped_indexes:
-            continue  # hidden; kept for UNDO, as its job records
+            continue  # hidden and retained for UNDO, as its job records
         if any(part.exuvia_column == column.id for part in index.idx_cols) and (
             index.is_primary or index.id not in alone
         ):
@@ -256,8 +261,8 @@ def drop_column(at: AlterContext, spec: DropColumn) -> Job | None:
             raise ErrUnsupportedDDLOperation.with_text(f"{text} now")
     replaced = column.name.L in at.replaced_columns
     job = requests.drop_column(at.database, table, spec.name, replaced=replaced, query=at.text)
-    what, why_not = f"column '{column.name.O}'", why_no_column(table, column)
-    return kept_for_undo(at, job, what, why_not)
+    subject, why_not = f"column '{column.name.O}'", why_no_column(table, column)
+    return kept_for_undo(at, job, subject, why_not)
 
 
 # -- RENAME, DEFAULT and MODIFY --------------------------------------------------------------------
@@ -276,12 +281,12 @@ def rename_column(at: AlterContext, spec: RenameColumn) -> Job | None:
     check_rename(at, old, spec.new_name)
     new = evolve(old, name=name(check_name(spec.new_name, ErrWrongColumnName)))
     replaces = new.name.L in _freed(at)
-    found = Modification(
+    modification = Modification(
         column=new, old_column_name=old.name.O, old_type=old.type, replaces=replaces
     )
     at.former_names[new.name.L] = old.name
-    job = requests.modify_column(at.database, at.table, found, query=at.text)
-    why_not = why_no_former(at, old, found)
+    job = requests.modify_column(at.database, at.table, modification, query=at.text)
+    why_not = why_no_former(at, old, modification)
     return kept_for_undo(at, job, f"the name of column '{old.name.O}'", why_not, hides=False)
 
 
@@ -318,7 +323,7 @@ def _written(spec: SetDefault) -> ColumnDefinition:
 
 
 def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
-    """MODIFY and CHANGE COLUMN. Raises 1054, 1060, 8200 and what the rows meet (preflight.py)."""
+    """MODIFY and CHANGE COLUMN. Raises 1054, 1060, 8200 and the errors of rows (preflight.py)."""
     for place in (spec.column.place, spec.old_place):
         check_place(place, at.database.db_name.O, at.table.name.O)
     check_generated_places(spec.column, at.database.db_name.O, at.table.name.O)
@@ -332,7 +337,7 @@ def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
     _check_neighbour(at, old, spec)
     check_rename(at, old, spec.column.name)
     check_options(spec.column)
-    # the column of the definition, with the old one's id and keys
+    # the new definition with the old column's id and keys
     table = at.table
     primary = bool(old.type.Flag & Flag.PRI_KEY) and not at.drops_primary
     info = column_info(spec.column, old.offset, (table.charset, table.collate), primary, at.modes)
@@ -353,7 +358,7 @@ def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
         _check_numbered(at, old, new)
     else:
         check_auto_increment(old, new, may_go=_numbers_may_go(at))
-    found = Modification(
+    modification = Modification(
         column=new,
         old_column_name=old.name.O,
         old_type=old.type,
@@ -366,74 +371,83 @@ def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
         auto_random=spec.column.auto_random,
         replaces=new.name.L != old.name.L and new.name.L in _freed(at),
     )
-    found = _judged(at, old, found)
+    modification = _judged(at, old, modification)
     at.former_names[new.name.L] = old.name
-    job = requests.modify_column(at.database, at.table, found, query=at.text)
-    why_not, hides = why_no_former(at, old, found), found.kind == ChangeKind.ROWS
-    return kept_for_undo(at, job, f"what column '{old.name.O}' was", why_not, hides=hides)
+    job = requests.modify_column(at.database, at.table, modification, query=at.text)
+    why_not, hides = why_no_former(at, old, modification), modification.kind == ChangeKind.ROWS
+    return kept_for_undo(at, job, f"the former column '{old.name.O}'", why_not, hides=hides)
 
 
 def retyped(at: AlterContext, old: ColumnInfo, new: ColumnInfo) -> Job:
-    """A MODIFY to that column, which differs in its type alone. Raises what MODIFY does."""
+    """The job of a MODIFY that changes only the type. Raises the errors of MODIFY."""
     indexed = bool(indexes_with(at.table, old.id))
-    found = Modification(
+    modification = Modification(
         column=new,
         old_column_name=old.name.O,
         old_type=old.type,
         kind=kind_of(old.type, new.type, indexed),
         indexed=indexed,
     )
-    found = _judged(at, old, found)
-    return requests.modify_column(at.database, at.table, found, query=at.text)
+    modification = _judged(at, old, modification)
+    return requests.modify_column(at.database, at.table, modification, query=at.text)
 
 
-def _judged(at: AlterContext, old: ColumnInfo, found: Modification) -> Modification:
-    """What is to be asked, with its kind. Raises what is against it, in the definition or the
-    rows."""
-    new, indexed = found.column, found.indexed or bool(indexes_with(at.table, old.id))
-    check_modify(at, old, new, rewrites=found.kind == ChangeKind.ROWS)
+def _judged(at: AlterContext, old: ColumnInfo, modification: Modification) -> Modification:
+    """The modification with its kind. Raises the errors of the definition and of the rows."""
+    new, indexed = modification.column, modification.indexed or bool(indexes_with(at.table, old.id))
+    check_modify(at, old, new, rewrites=modification.kind == ChangeKind.ROWS)
     check_change(
-        at.table, old, new, indexed, found.strict, at.modes.reads_auto, as_mysql=at.is_as_mysql
+        at.table,
+        old,
+        new,
+        indexed,
+        modification.strict,
+        at.modes.reads_auto,
+        as_mysql=at.is_as_mysql,
     )
-    check_places(at.table, new, found.after)
-    from exuvia.sql.schema import preflight  # Arrow: not every front needs it
+    check_places(at.table, new, modification.after)
+    from exuvia.sql.schema import preflight  # imports Arrow, which not every frontend needs
 
-    check_indexes(at.table, old, found.column)
-    columns = tuple(found.column if each.id == old.id else each for each in at.table.cols)
+    check_indexes(at.table, old, modification.column)
+    columns = tuple(
+        modification.column if column.id == old.id else column for column in at.table.cols
+    )
     changed = evolve(at.table, cols=columns)
     check_visible(changed)
-    generated_columns(changed)  # expressions are bound to the columns as they will be
-    if found.kind == ChangeKind.PRECHECKED:
+    generated_columns(changed)  # expressions are bound to the future columns
+    if modification.kind == ChangeKind.PRECHECKED:
         trimmed = preflight.ends_in_spaces(at, old)
-        found = evolve(found, kind=ChangeKind.ROWS if trimmed else ChangeKind.CHECKED)
-    anew = at.is_as_mysql and bool(computed_anew(at.table, old, found.column, found.strict))
-    writers_obey = becomes_numbered(found) or check.touches_checks(at, changed) or anew
-    if writers_obey and found.kind == ChangeKind.METADATA:
-        found = evolve(found, kind=ChangeKind.CHECKED)
-    if becomes_numbered(found) and found.kind != ChangeKind.CHECKED:
+        modification = evolve(modification, kind=ChangeKind.ROWS if trimmed else ChangeKind.CHECKED)
+    anew = at.is_as_mysql and bool(
+        computed_anew(at.table, old, modification.column, modification.strict)
+    )
+    writers_obey = becomes_numbered(modification) or check.touches_checks(at, changed) or anew
+    if writers_obey and modification.kind == ChangeKind.METADATA:
+        modification = evolve(modification, kind=ChangeKind.CHECKED)
+    if becomes_numbered(modification) and modification.kind != ChangeKind.CHECKED:
         raise unsupported("can't set auto_increment with another type; change the type first")
-    expressions = old.generated_expr_string, found.column.generated_expr_string
-    if all(expressions) and expressions[0] != expressions[1] and not found.column.is_virtual:
-        return _computed_only(at, found)
-    if found.kind == ChangeKind.ROWS:
-        check_older_members(at, found)
-    if found.kind != ChangeKind.METADATA:
-        preflight.check_rows(at, old, found)
-    if found.kind == ChangeKind.ROWS:
-        new = evolve(found.column, origin_default=None, origin_default_bit=None)
-        found = evolve(found, column=new)
-    return found
+    expressions = old.generated_expr_string, modification.column.generated_expr_string
+    if all(expressions) and expressions[0] != expressions[1] and not modification.column.is_virtual:
+        return _computed_only(at, modification)
+    if modification.kind == ChangeKind.ROWS:
+        check_older_members(at, modification)
+    if modification.kind != ChangeKind.METADATA:
+        preflight.check_rows(at, old, modification)
+    if modification.kind == ChangeKind.ROWS:
+        new = evolve(modification.column, origin_default=None, origin_default_bit=None)
+        modification = evolve(modification, column=new)
+    return modification
 
 
-def _computed_only(at: AlterContext, found: Modification) -> Modification:
+def _computed_only(at: AlterContext, modification: Modification) -> Modification:
     """MODIFY of a STORED column to another expression: its values are computed, not converted."""
-    _check_fill_nodes(at, found.old_column_name)
-    new = evolve(found.column, origin_default=None, origin_default_bit=None)
-    return evolve(found, column=new, kind=ChangeKind.ROWS, computed=True)
+    _check_fill_nodes(at, modification.old_column_name)
+    new = evolve(modification.column, origin_default=None, origin_default_bit=None)
+    return evolve(modification, column=new, kind=ChangeKind.ROWS, computed=True)
 
 
 def _moments_of(at: AlterContext) -> Moments:
-    """How the session that asks would convert dates and times."""
+    """The settings of the session for converting dates and times."""
     sql_mode = at.reader.variable("sql_mode").upper()
     zero_dates, zero_parts = zero_date_modes(sql_mode)
     return Moments(
@@ -445,109 +459,117 @@ def _moments_of(at: AlterContext) -> Moments:
     )
 
 
-def check_older_members(at: AlterContext, found: Modification) -> None:
-    """Raises 8200 while a node of an older release would convert the values otherwise."""
-    if not is_converted_differently(found.old_type, found.column.type, found.moments):
+def check_older_members(at: AlterContext, modification: Modification) -> None:
+    """Raises 8200 while a node of an older release would convert the values differently."""
+    if not is_converted_differently(
+        modification.old_type, modification.column.type, modification.moments
+    ):
         return
-    if older := [each.title for each in before_0_5(at.txn)]:
-        change = f"{type_text(found.old_type)} to {type_text(found.column.type)}"
+    if older := [member.title for member in before_0_5(at.txn)]:
+        change = f"{type_text(modification.old_type)} to {type_text(modification.column.type)}"
         raise unsupported(f"{change} while {', '.join(older)} of an older release serves")
 
 
 def with_computed(at: AlterContext, jobs: list[Job]) -> list[Job]:
-    """The jobs of one statement; behind those that change columns, one for each STORED column whose
-    values follow from them. Raises 8200 while a node serves that would not compute them, and what
-    MODIFY does."""
+    """The jobs of one statement, with a job for each STORED column to be computed again.
+
+    These follow the jobs that change the columns they read. Raises 8200 while a node serves that
+    would not compute them, and the errors of MODIFY."""
     if not at.is_as_mysql:
         return jobs
     changing = {
-        n: modification_of(each)
-        for n, each in enumerate(jobs)
-        if kind_of_job(each).former_name is not None
+        n: modification_of(job)
+        for n, job in enumerate(jobs)
+        if kind_of_job(job).former_name is not None
     }
     strict = "STRICT" in at.reader.variable("sql_mode")
-    wanted: dict[int, ColumnInfo] = {}
-    for found in changing.values():
-        old = at.table.column_by_id(found.column.id)
-        assert old is not None, found.old_column_name
-        wanted |= {c.id: c for c in computed_anew(at.table, old, found.column, strict) or ()}
-    if not wanted and not any(each.computed for each in changing.values()):
+    to_compute: dict[int, ColumnInfo] = {}
+    for modification in changing.values():
+        old = at.table.column_by_id(modification.column.id)
+        assert old is not None, modification.old_column_name
+        to_compute |= {
+            c.id: c for c in computed_anew(at.table, old, modification.column, strict) or ()
+        }
+    if not to_compute and not any(change.computed for change in changing.values()):
         return jobs
     _check_fill_nodes(at, next(iter(changing.values())).old_column_name)
-    own = {found.column.id: found for found in changing.values()}
-    last = [n for n, found in changing.items() if found.column.id in wanted]
-    made = []
-    for each in (c for c in at.table.cols if c.id in wanted):
-        found = own.get(each.id) or Modification(
-            column=each, old_column_name=each.name.O, old_type=each.type, strict=strict
+    own = {change.column.id: change for change in changing.values()}
+    last = [n for n, change in changing.items() if change.column.id in to_compute]
+    computed_jobs = []
+    for column in (c for c in at.table.cols if c.id in to_compute):
+        modification = own.get(column.id) or Modification(
+            column=column, old_column_name=column.name.O, old_type=column.type, strict=strict
         )
-        made.append(_computed(at, each, found))
+        computed_jobs.append(_computed(at, column, modification))
     plain = [n for n in changing if n not in last]
     behind = max(plain, default=-1) + 1
-    kept = [(n, job) for n, job in enumerate(jobs) if n not in last]
+    remaining = [(n, job) for n, job in enumerate(jobs) if n not in last]
     return [
-        *(job for n, job in kept if n < behind),
-        *made,
-        *(job for n, job in kept if n >= behind),
+        *(job for n, job in remaining if n < behind),
+        *computed_jobs,
+        *(job for n, job in remaining if n >= behind),
     ]
 
 
-def _computed(at: AlterContext, old: ColumnInfo, found: Modification) -> Job:
-    """MODIFY of a STORED column all of whose values are computed."""
+def _computed(at: AlterContext, old: ColumnInfo, modification: Modification) -> Job:
+    """The job that computes all values of a STORED column again."""
     check_free(at.table, old)
-    check_modify(at, old, found.column, rewrites=True)
-    new = evolve(found.column, origin_default=None, origin_default_bit=None)
+    check_modify(at, old, modification.column, rewrites=True)
+    new = evolve(modification.column, origin_default=None, origin_default_bit=None)
     indexed = bool(indexes_with(at.table, old.id))
-    found = evolve(found, column=new, kind=ChangeKind.ROWS, indexed=indexed, computed=True)
-    return requests.modify_column(at.database, at.table, found, query=at.text)
+    modification = evolve(
+        modification, column=new, kind=ChangeKind.ROWS, indexed=indexed, computed=True
+    )
+    return requests.modify_column(at.database, at.table, modification, query=at.text)
 
 
 def as_changed_together(jobs: list[Job]) -> list[Job]:
-    """The jobs of one statement; those that change columns say which others do."""
-    found = {n: modification_of(each) for n, each in enumerate(jobs) if changes_values(each)}
-    ids = tuple(each.column.id for each in found.values())
+    """The jobs of one statement; each that changes a column lists all changed columns."""
+    changes = {n: modification_of(job) for n, job in enumerate(jobs) if changes_values(job)}
+    ids = tuple(change.column.id for change in changes.values())
     if len(ids) < 2:
         return jobs
     return [
-        with_modification(each, evolve(found[n], together=ids)) if n in found else each
-        for n, each in enumerate(jobs)
+        with_modification(job, evolve(changes[n], together=ids)) if n in changes else job
+        for n, job in enumerate(jobs)
     ]
 
 
-# -- MODIFY taken back -----------------------------------------------------------------------------
+# -- UNDO of MODIFY --------------------------------------------------------------------------------
 
 
-def why_no_former(at: AlterContext, old: ColumnInfo, found: Modification) -> str:
-    """Why that MODIFY cannot be taken back; "" if it can."""
-    new, random = found.column, random_column(at.table)
+def why_no_former(at: AlterContext, old: ColumnInfo, modification: Modification) -> str:
+    """The reason why UNDO of this MODIFY is impossible; "" if it is possible."""
+    new, random = modification.column, random_column(at.table)
     if old.auto_increment or new.auto_increment or (random is not None and random.id == old.id):
-        return "it counts"
+        return "it has AUTO_INCREMENT or AUTO_RANDOM"
     if old.is_generated or new.is_generated:
         return "it is generated"
-    if found.null_value is not None:
-        return "a NULL of before becomes a moment, which rows written since may have, too"
+    if modification.null_value is not None:
+        return "a former NULL becomes a moment, which later rows may contain too"
     try:
         check_change(at.table, new, old, bool(indexes_with(at.table, old.id)), True)
     except Refused as error:
-        return f"what is written since could not be changed back: {error.message}"
+        return f"later values could not be changed back: {error.message}"
     return ""
 
 
-def modify_back(at: AlterContext, kept: Kept, new_name: str) -> Job:
-    """UNDO of a MODIFY: one back to what the column was, under that name. Raises 1105 for a column
-    that was dropped or changed since, and what MODIFY raises."""
-    former, made = kept.former, kept.changed
-    assert former is not None and made is not None
-    wanted = without_keys(made.type)
-    current = next((each for each in at.table.public_columns if each.id == made.id), None)
-    if current is None or without_keys(current.type) != wanted:
-        said = f"column '{made.name.O}' has been dropped or changed since"
-        raise ErrUnknown(f"ddl job {kept.job_id} cannot be undone: {said}")
+def modify_back(at: AlterContext, retained: Kept, new_name: str) -> Job:
+    """UNDO of a MODIFY: a MODIFY to the former definition, with the given name.
+
+    Raises 1105 for a column that was dropped or changed since, and the errors of MODIFY."""
+    former, changed = retained.former, retained.changed
+    assert former is not None and changed is not None
+    expected_type = without_keys(changed.type)
+    current = next((column for column in at.table.public_columns if column.id == changed.id), None)
+    if current is None or without_keys(current.type) != expected_type:
+        reason = f"column '{changed.name.O}' has been dropped or changed since"
+        raise ErrUnknown(f"ddl job {retained.job_id} cannot be undone: {reason}")
     check_free(at.table, current)
     check_rename(at, current, new_name)
-    back = back_to(at.table, kept, current, new_name, _moments_of(at))
-    found = _judged(at, current, back)
-    return requests.modify_column(at.database, at.table, found, query=at.text)
+    back = back_to(at.table, retained, current, new_name, _moments_of(at))
+    modification = _judged(at, current, back)
+    return requests.modify_column(at.database, at.table, modification, query=at.text)
 
 
 # -- MODIFY ----------------------------------------------------------------------------------------
@@ -563,7 +585,9 @@ def _check_neighbour(at: AlterContext, old: ColumnInfo, spec: ModifyColumn) -> N
 
 
 def _value_of_null(at: AlterContext, old: ColumnInfo, new: ColumnInfo) -> int | None:
-    """What NULL becomes in a TIMESTAMP that is NOT NULL, and was no TIMESTAMP: the time now."""
+    """The current time, if the column becomes TIMESTAMP NOT NULL and was not a TIMESTAMP; or None.
+
+    NULL is converted to this value."""
     becomes = new.type.Tp == TypeCode.TIMESTAMP and new.not_null
     if not becomes or old.not_null or old.type.Tp == TypeCode.TIMESTAMP:
         return None
@@ -579,8 +603,8 @@ _COMPATIBLE = (
     {"utf8_general_ci", "utf8mb4_general_ci"},
     {"utf8_unicode_ci", "utf8mb4_unicode_ci"},
 )
-# changes of charset where the text stays as it is kept; beyond TiDB's those of
-# gbk, gb18030 and the charsets of one byte a character
+# changes of charset that leave the stored text as it is; those of gbk, gb18030 and of single-byte
+# charsets go beyond TiDB's
 _KNOWN_CHANGES = {
     *(
         ("ascii", "utf8mb4"),
@@ -601,13 +625,13 @@ def unsupported(reason: str) -> Refused:
 
 
 def _freed(at: AlterContext) -> frozenset[str]:
-    """Names that columns leave to others of the same statement, in lower case."""
+    """Lower-case names of columns that the statement drops or renames, and others may take."""
     return at.replaced_columns | at.renamed_columns
 
 
 def check_rename(at: AlterContext, old: ColumnInfo, new_name: str) -> None:
-    """Raises 1060, 3108, 3837, 3855, 3959; 8200 where the rows expire by the column, and others get
-    its name."""
+    """Raises 1060, 3108, 3837, 3855, 3959; 8200 if the table has a TTL and another column's name is
+    reused."""
     table = at.table
     if old.name.L == new_name.lower():
         return
@@ -623,7 +647,7 @@ def check_rename(at: AlterContext, old: ColumnInfo, new_name: str) -> None:
     for constraint in table.constraint_info or ():
         if constraint.constraint_name.L in at.dropped_checks:
             continue
-        if old.name.L in (each.L for each in constraint.constraint_cols):
+        if old.name.L in (column.L for column in constraint.constraint_cols):
             raise ErrDependentByCheckConstraint(constraint.constraint_name.O, old.name.O)
 
 
@@ -631,7 +655,7 @@ def check_rename(at: AlterContext, old: ColumnInfo, new_name: str) -> None:
 
 
 def check_options(written: ColumnDefinition) -> None:
-    """Raises 8200 for what is not part of a column."""
+    """Raises 8200 for a key, REFERENCES or CHECK in the definition."""
     if written.primary:
         raise ErrUnsupportedDDLOperation.with_text("can't change column constraint (PRIMARY KEY)")
     if written.unique:
@@ -663,18 +687,20 @@ def _check_numbered(at: AlterContext, old: ColumnInfo, new: ColumnInfo) -> None:
     Raises 1075 without an index that begins with it, or if the table has another one. Raises 3818
     if a CHECK reads it, 3109 if a generated column does, 8200 if it also changes its type."""
     table, others = at.table, at.dropped_columns
-    twice = any(each.auto_increment and each.name.L not in others for each in table.public_columns)
+    twice = any(
+        column.auto_increment and column.name.L not in others for column in table.public_columns
+    )
     is_keyed = bool(keys_beginning_with(table, old) - at.dropped_indexes)
     if twice or not (is_keyed or new.name.L in at.leading_columns):
         raise ErrWrongAutoKey()
-    for each in table.checks:
-        if old.name.L in (read.L for read in each.constraint_cols):
-            raise ErrCheckConstraintRefersAutoIncrementColumn(each.constraint_name.O)
+    for constraint in table.checks:
+        if old.name.L in (read.L for read in constraint.constraint_cols):
+            raise ErrCheckConstraintRefersAutoIncrementColumn(constraint.constraint_name.O)
     if dependents(table, old.name.L) and not at.modes.reads_auto:
         raise ErrGeneratedColumnRefAutoInc(old.name.O)
     if random_column(table) is not None:
         raise unsupported("can't set auto_increment in a table with AUTO_RANDOM")
-    if older := [each.title for each in before_0_5(at.txn)]:
+    if older := [member.title for member in before_0_5(at.txn)]:
         raise unsupported(f"can't set auto_increment while {', '.join(older)} serves")
 
 
@@ -690,9 +716,10 @@ def check_change(
     reads_auto: bool = False,
     as_mysql: bool = False,
 ) -> None:
-    """Raises 8200, 1170, 1071, 1832, 3106 for a change of type that is not done;
-    `reads_auto`: an expression may name the AUTO_INCREMENT column; `as_mysql`: indexes are made
-    anew for another collation."""
+    """Raises 8200, 1170, 1071, 1832, 3106 for a change of type that is not supported.
+
+    `reads_auto`: an expression may name the AUTO_INCREMENT column. `as_mysql`: another collation
+    rebuilds the indexes."""
     if not is_possible(old.type, new.type):
         change = f"change from original type {type_text(old.type)} to {type_text(new.type)}"
         reason = f"[ddl:8200]Unsupported modify column: {change} is currently unsupported yet"
@@ -705,7 +732,7 @@ def check_change(
         raise unsupported("this column has primary key flag")
     source, target = old.type, new.type
     pair = {source.Collate, target.Collate}
-    like = len(pair) == 1 or any(pair <= each for each in _COMPATIBLE)
+    like = len(pair) == 1 or any(pair <= collations for collations in _COMPATIBLE)
     texts = is_string(source) or source.Tp in _NAMED
     rebuilt = as_mysql and index_with_predicate_on(table, old.id) is None
     if indexed and texts and not (like or rebuilt) and "binary" not in pair:
@@ -713,8 +740,8 @@ def check_change(
             f"modifying collation of column '{old.name.L}' from '{source.Collate}' "
             f"to '{target.Collate}' when index is defined on it."
         )
-    known = (source.Charset, target.Charset) in _KNOWN_CHANGES
-    if source.Charset != target.Charset and not known and widened:
+    is_known = (source.Charset, target.Charset) in _KNOWN_CHANGES
+    if source.Charset != target.Charset and not is_known and widened:
         raise ErrUnsupportedDDLOperation(
             f"modify charset from {source.Charset} to {target.Charset}"
         )
@@ -724,7 +751,7 @@ def check_change(
             "can't change the partitioning column, since it would require reorganize all partitions"
         )
     if new.is_generated:
-        columns = [new if each.id == old.id else each for each in table.cols]
+        columns = [new if column.id == old.id else column for column in table.cols]
         TableColumns(columns, reads_auto).check_generated(new)
     # an expression is computed from the column, or it is computed itself
     was, is_now = old.generated_expr_string, new.generated_expr_string
@@ -735,12 +762,12 @@ def check_change(
         raise ErrUnsupportedOnGeneratedColumn("modifying a stored column")
     changes = is_now and not stored[1] and (was != is_now or not _same_type(old, new))
     if changes and indexes_with(table, old.id):
-        said = "Unsupported modification for generated columns covered by an index"
-        raise ErrUnsupportedOnGeneratedColumn.with_text(said)
+        text = "Unsupported modification for generated columns covered by an index"
+        raise ErrUnsupportedOnGeneratedColumn.with_text(text)
     computed = dependents(table, old.name.L)
     is_alike = _same_type(old, new) or (as_mysql and _computes_alike(table, old, new, strict))
     if as_mysql and not (is_alike and is_same_meaning(old.type, new.type)):
-        is_alike = not any(each.hidden or _is_kept(table, each) for each in computed)
+        is_alike = not any(column.hidden or _is_kept(table, column) for column in computed)
         is_alike = is_alike or computed_anew(table, old, new, strict) is not None
     else:
         check_computed(table, old, new.type)
@@ -754,14 +781,14 @@ def _may_be_key(
     table: TableInfo, old: ColumnInfo, new: ColumnInfo, strict: bool, as_mysql: bool
 ) -> bool:
     """Whether a column of the primary key may get a type that is not wider. Refused for
-    AUTO_INCREMENT, and for an integer of the other sign: its values would stay under other keys."""
+    AUTO_INCREMENT, and for a change of an integer's sign, which would change the encoded keys."""
     if not as_mysql or old.auto_increment or new.auto_increment:
         return False
     return kind_of(old.type, new.type, True, strict) != ChangeKind.INDEXES
 
 
 def _routes_alike(table: TableInfo, old: FieldType, new: FieldType) -> bool:
-    """Whether every row stays where it is: KEY looks at a value's text, the others at the value."""
+    """Whether every row stays in its partition. KEY hashes a value's text, the others the value."""
     flags = Flag.NOT_NULL | Flag.UNSIGNED
     same = (old.Flag & flags, old.Collate) == (new.Flag & flags, new.Collate)
     cut = table.partition
@@ -771,7 +798,7 @@ def _routes_alike(table: TableInfo, old: FieldType, new: FieldType) -> bool:
 
 
 def _hashed_alike(cut: PartitionInfo, old: FieldType, new: FieldType) -> bool:
-    """Whether KEY sees the same bytes of a value, of types that differ in width alone."""
+    """Whether KEY hashes the same bytes of a value for types that differ only in width."""
     if old.Decimal != new.Decimal:
         return False
     filled = (
@@ -783,7 +810,7 @@ def _hashed_alike(cut: PartitionInfo, old: FieldType, new: FieldType) -> bool:
 
 
 def is_widened(old: FieldType, new: FieldType) -> bool:
-    """Whether TiDB's storage of every old value is one of the new type."""
+    """Whether TiDB stores every old value in the same way under the new type."""
     if old.unsigned != new.unsigned:
         return False
     if old.Tp in INTEGER_BITS and new.Tp in INTEGER_BITS:
@@ -797,13 +824,13 @@ def is_widened(old: FieldType, new: FieldType) -> bool:
     if new.Tp == TypeCode.NEWDECIMAL:
         return (old.Flen, old.Decimal) == (new.Flen, new.Decimal)
     if new.Tp in _NAMED:
-        kept = len(old.Elems or ())
-        return (new.Elems or ())[:kept] == (old.Elems or ())
+        count = len(old.Elems or ())
+        return (new.Elems or ())[:count] == (old.Elems or ())
     return new.Flen >= old.Flen and new.Decimal >= old.Decimal
 
 
 def is_possible(old: FieldType, new: FieldType) -> bool:
-    """TiDB's list of pairs that are not converted."""
+    """Whether TiDB converts between the two types."""
     timed = old.Tp in (*_MOMENTS, TypeCode.TIME, TypeCode.YEAR)
     if new.Tp == TypeCode.BIT:
         return not (timed or is_string(old) or old.Tp == TypeCode.JSON)
@@ -819,35 +846,37 @@ def is_possible(old: FieldType, new: FieldType) -> bool:
 def computed_anew(
     table: TableInfo, old: ColumnInfo, new: ColumnInfo, strict: bool
 ) -> list[ColumnInfo] | None:
-    """The STORED columns whose values follow from the column, in order, where it changes so that
-    they must be computed again; None where nothing stored may differ, or where that is also in an
-    index on an expression or on a virtual column, in the primary key, or says where rows lie."""
+    """The STORED columns that must be computed again after this change of a column, in order.
+
+    None if no stored value may differ. Also None if a column of the primary key or of the
+    partitioning must be computed again, or an indexed expression or virtual column."""
     is_same = _same_type(old, new) and is_same_meaning(old.type, new.type)
     is_same = is_same and old.generated_expr_string == new.generated_expr_string
     if is_same or _computes_alike(table, old, new, strict):
         return None
-    found: dict[int, ColumnInfo] = {}
+    affected: dict[int, ColumnInfo] = {}
     waiting = [old]
     while waiting:
-        for each in dependents(table, waiting.pop().name.L):
-            cuts = table.partition is not None and each.name.L in partition_columns(table.partition)
-            is_indexed = each.is_virtual and bool(indexes_with(table, each.id))
-            if each.hidden or cuts or is_indexed or each.type.Flag & Flag.PRI_KEY:
+        for column in dependents(table, waiting.pop().name.L):
+            cuts = table.partition is not None and column.name.L in partition_columns(
+                table.partition
+            )
+            is_indexed = column.is_virtual and bool(indexes_with(table, column.id))
+            if column.hidden or cuts or is_indexed or column.type.Flag & Flag.PRI_KEY:
                 return None
-            if each.id not in found:
-                found[each.id] = each
-                waiting.append(each)
-    stored = [each for each in table.cols if each.id in found and not each.is_virtual]
+            if column.id not in affected:
+                affected[column.id] = column
+                waiting.append(column)
+    stored = [c for c in table.cols if c.id in affected and not c.is_virtual]
     return stored or None
 
 
 def check_computed(table: TableInfo, old: ColumnInfo, new: FieldType) -> None:
-    """Raises 8200 where a stored value is computed from the column, whose values get another
-    meaning."""
+    """Raises 8200 if a stored value is computed from the column and the values change meaning."""
     computed = dependents(table, old.name.L)
-    if any(_is_kept(table, each) for each in computed) and not is_same_meaning(old.type, new):
-        said = f"oldCol is a dependent column '{old.name.O}' for generated column"
-        raise unsupported(said)
+    if any(_is_kept(table, column) for column in computed) and not is_same_meaning(old.type, new):
+        text = f"oldCol is a dependent column '{old.name.O}' for generated column"
+        raise unsupported(text)
 
 
 def _computes_alike(table: TableInfo, old: ColumnInfo, new: ColumnInfo, strict: bool) -> bool:
@@ -859,8 +888,10 @@ def _computes_alike(table: TableInfo, old: ColumnInfo, new: ColumnInfo, strict: 
     is_in_place = kind in (ChangeKind.METADATA, ChangeKind.CHECKED)
     if not (is_in_place and is_same_meaning(old.type, new.type)):
         return False
-    columns = [new if each.id == old.id else each for each in table.cols]
-    texts = [each.generated_expr_string for each in dependents(table, old.name.L) if each.hidden]
+    columns = [new if column.id == old.id else column for column in table.cols]
+    texts = [
+        column.generated_expr_string for column in dependents(table, old.name.L) if column.hidden
+    ]
     types = (
         [type_text(bound_expression(text, around).type) for text in texts]
         for around in (table.cols, columns)
@@ -869,11 +900,13 @@ def _computes_alike(table: TableInfo, old: ColumnInfo, new: ColumnInfo, strict: 
 
 
 def _is_kept(table: TableInfo, generated: ColumnInfo) -> bool:
-    """Whether values of a generated column are stored, in rows, indexes, or as rows' partitions;
-    or those of one that is computed from it."""
+    """Whether a generated column's values are stored in rows or indexes, or choose partitions; or
+    those of a column that is computed from it."""
     cuts = table.partition is not None and generated.name.L in partition_columns(table.partition)
-    kept = not generated.is_virtual or bool(indexes_with(table, generated.id)) or cuts
-    return kept or any(_is_kept(table, each) for each in dependents(table, generated.name.L))
+    is_stored = not generated.is_virtual or bool(indexes_with(table, generated.id)) or cuts
+    return is_stored or any(
+        _is_kept(table, column) for column in dependents(table, generated.name.L)
+    )
 
 
 def _same_type(old: ColumnInfo, new: ColumnInfo) -> bool:
@@ -884,8 +917,8 @@ def _same_type(old: ColumnInfo, new: ColumnInfo) -> bool:
 
 
 def check_indexes(table: TableInfo, old: ColumnInfo, new: ColumnInfo) -> None:
-    """Raises 1170, 1071, 3152: what CREATE INDEX on the new column would."""
-    columns = {each.id: each for each in table.cols} | {old.id: new}
+    """Raises 1170, 1071, 3152 as CREATE INDEX on the new column would."""
+    columns = {column.id: column for column in table.cols} | {old.id: new}
     key = primary_key(table) if table.pk_is_handle and old.id in table.key_columns else None
     for index in (*indexes_with(table, old.id), *filter(None, (key,))):
         total = 0
@@ -899,5 +932,5 @@ def check_indexes(table: TableInfo, old: ColumnInfo, new: ColumnInfo) -> None:
 
 
 def _prefix_kept(length: int, kind: FieldType) -> int:
-    """A prefix of a type that has none, or is no longer than it, is none."""
+    """The prefix length for the new type, -1 (the whole column) if a prefix would cut nothing."""
     return length if is_string(kind) and kind.Flen > length else -1

@@ -64,13 +64,21 @@ def add_index(at: AlterContext, spec: AddIndex) -> Job | None:
         if table.pk_is_handle or any(index.is_primary for index in table.indexes):
             raise ErrMultiplePriKey()
     check_global((spec.index,), table.partition is not None)
-    taken = [each.idx_name.L for each in table.indexes if each.idx_name.L not in at.dropped_indexes]
+    used_names = [
+        index.idx_name.L for index in table.indexes if index.idx_name.L not in at.dropped_indexes
+    ]
     check_expression_places(spec.index, at.database.db_name.O, table.name.O)
     try:
-        written, hidden = with_hidden(spec.index, table.cols, taken, at.modes.reads_auto)
-        if "STRICT" in at.reader.variable("sql_mode") or any(map(array_of, hidden)):
-            hidden = tuple(evolve(each, change_state_info={STRICT: True}) for each in hidden)
-        index = index_info(written, (*table.public_columns, *hidden), table.name, 0, taken, at.zone)
+        written, hidden_columns = with_hidden(
+            spec.index, table.cols, used_names, at.modes.reads_auto
+        )
+        if "STRICT" in at.reader.variable("sql_mode") or any(map(array_of, hidden_columns)):
+            hidden_columns = tuple(
+                evolve(column, change_state_info={STRICT: True}) for column in hidden_columns
+            )
+        index = index_info(
+            written, (*table.public_columns, *hidden_columns), table.name, 0, used_names, at.zone
+        )
     except Refused as error:
         if not spec.if_not_exists or error.code != ErrDupKeyName.code:
             raise
@@ -80,18 +88,18 @@ def add_index(at: AlterContext, spec: AddIndex) -> Job | None:
     if index.is_primary:
         check_key_columns(table, (part.name.L for part in index.idx_cols))
         return requests.add_primary_key(at.database, table, index, query=at.text)
-    return requests.add_index(at.database, table, index, hidden=hidden, query=at.text)
+    return requests.add_index(at.database, table, index, hidden=hidden_columns, query=at.text)
 
 
 def _by_former_names(at: AlterContext, index: IndexInfo) -> IndexInfo:
-    """The index with names that its columns have before the statement."""
+    """The index with the names of its columns before the statement."""
     names = at.former_names
-    parts = tuple(evolve(each, name=names.get(each.name.L, each.name)) for each in index.idx_cols)
+    parts = tuple(evolve(part, name=names.get(part.name.L, part.name)) for part in index.idx_cols)
     return evolve(index, idx_cols=parts)
 
 
 def check_added(txn: Transaction, table: TableInfo, index: IndexInfo) -> None:
-    """What the table and the nodes must be for it. Raises 1069, 1503, 3522, 8200, 8264."""
+    """Check that the table and all nodes accept the index. Raises 1069, 1503, 3522, 8200, 8264."""
     check_count(len(table.indexes) + 1)
     if index.is_partial:
         check_nodes(txn)
@@ -105,9 +113,10 @@ def check_added(txn: Transaction, table: TableInfo, index: IndexInfo) -> None:
 
 
 def change_primary_key(at: AlterContext, spec: ChangePrimaryKey) -> Job:
-    """DROP PRIMARY KEY, ADD PRIMARY KEY of one statement: the new key is clustered, as the old one
-    is unless it says so itself; or is the old one, clustered no longer. Raises
-    index_definition.py's errors, what ddl/actions/rekey.py does."""
+    """DROP PRIMARY KEY, ADD PRIMARY KEY of one statement.
+
+    The new key is clustered unless it is declared NONCLUSTERED. It may also be the old key made
+    nonclustered. Raises the errors of index_definition.py and ddl/actions/rekey.py."""
     if spec.index.clustered is not False:
         return _clustered(at, spec.index, drops=True)
     check_global((spec.index,), at.table.partition is not None)
@@ -121,7 +130,7 @@ def change_primary_key(at: AlterContext, spec: ChangePrimaryKey) -> Job:
 
 def with_moved_rows(at: AlterContext, jobs: list[Job]) -> list[Job]:
     """The jobs of one statement. If they rewrite columns of the clustered key, and none changes the
-    key, a last one moves the rows to the new handles. Raises what ddl/actions/rekey.py does."""
+    key, a last one moves the rows to the new handles. Raises the errors of ddl/actions/rekey.py."""
     table = at.table
     key = primary_key(table) if table.pk_is_handle or table.is_common_handle else None
     if key is None or any(kind_of(job).moves_rows for job in jobs):
@@ -143,15 +152,16 @@ def with_moved_rows(at: AlterContext, jobs: list[Job]) -> list[Job]:
 
 
 def _is_on(table: TableInfo, index: IndexInfo) -> bool:
-    """Whether its parts are those of the clustered key."""
+    """Whether the index has the parts of the clustered key."""
     had = primary_key(table)
     were = [] if had is None else [(part.name.L, part.length) for part in had.idx_cols]
     return were == [(part.name.L, part.length) for part in index.idx_cols]
 
 
 def key_back(at: AlterContext, former: IndexInfo | None, undo_of: int) -> Job:
-    """UNDO of that job, a change of the clustered key: the former one, None for hidden ids. Raises
-    what that change would."""
+    """UNDO of a change of the clustered key. `former`: the former key, None for hidden row ids.
+
+    Raises the errors of that change."""
     if former is None:
         return _drop_clustered(at, undo_of=undo_of)
     if not (former.exuvia_clustered or former.is_global) and _is_on(at.table, former):
@@ -166,11 +176,11 @@ def _kept_for_undo(at: AlterContext, job: Job) -> Job:
 
 
 def _clustered(at: AlterContext, written: IndexDefinition, *, drops: bool) -> Job:
-    """All rows move to other handles."""
+    """The job that moves all rows to handles of the new clustered key."""
     table = at.table
     check_global((evolve(written, clustered=True),), table.partition is not None)
-    taken = [index.idx_name.L for index in table.indexes if not index.is_primary]
-    index = index_info(written, table.public_columns, table.name, 0, taken, at.zone)
+    used_names = [index.idx_name.L for index in table.indexes if not index.is_primary]
+    index = index_info(written, table.public_columns, table.name, 0, used_names, at.zone)
     return _to_key(at, index, drops=drops)
 
 
@@ -178,7 +188,7 @@ def _to_key(
     at: AlterContext, index: IndexInfo, *, drops: bool, clustered: bool = True, undo_of: int = 0
 ) -> Job:
     table = at.table
-    others = tuple(each for each in table.indexes if not each.is_primary)
+    others = tuple(other for other in table.indexes if not other.is_primary)
     refused = why_not(meta.with_children(at.txn, table), index, drops)
     if refused is not None:
         raise refused
@@ -196,14 +206,15 @@ def _to_key(
 
 
 def _drop_clustered(at: AlterContext, *, stays: IndexInfo | None = None, undo_of: int = 0) -> Job:
-    """All rows move to hidden ids; `stays`: the key as it is when it is clustered no longer. Raises
-    what ddl/actions/rekey.py does."""
-    table, kept = at.table, stays is not None
-    refused = why_not(meta.with_children(at.txn, table), None, drops=True, stays=kept)
+    """The job that moves all rows to hidden ids. `stays`: the former key as a nonclustered index.
+
+    Raises the errors of ddl/actions/rekey.py."""
+    table, retains_key = at.table, stays is not None
+    refused = why_not(meta.with_children(at.txn, table), None, drops=True, stays=retains_key)
     if refused is not None:
         raise refused
-    others = tuple(each for each in table.indexes if not each.is_primary)
-    if not kept:
+    others = tuple(other for other in table.indexes if not other.is_primary)
+    if not retains_key:
         check_visible(evolve(table, pk_is_handle=False, index_info=others))
     check_rekey_nodes(at.txn)
     comment = "" if stays is None else stays.comment
@@ -212,7 +223,7 @@ def _drop_clustered(at: AlterContext, *, stays: IndexInfo | None = None, undo_of
         table,
         None,
         True,
-        stays=kept,
+        stays=retains_key,
         comment=comment,
         undo_of=undo_of,
         query=at.text,
@@ -224,14 +235,14 @@ def check_rekey_nodes(txn: Transaction) -> None:
     """Raises 8200 while a node serves whose writers would not write both sets of rows."""
     older = member.before_0_5(txn)
     if older:
-        titles = ", ".join(each.title for each in older)
-        said = f"changing the clustered primary key: {titles} of an older release serves"
-        raise ErrUnsupportedDDLOperation(said)
+        titles = ", ".join(node.title for node in older)
+        text = f"changing the clustered primary key: {titles} of an older release serves"
+        raise ErrUnsupportedDDLOperation(text)
 
 
 def drop_index(at: AlterContext, spec: DropIndex) -> Job | None:
-    """DROP INDEX and DROP PRIMARY KEY. Raises 1091, 3522, of a clustered primary key also what
-    ddl/actions/rekey.py does."""
+    """DROP INDEX and DROP PRIMARY KEY. Raises 1091, 3522, for a clustered primary key also the
+    errors of ddl/actions/rekey.py."""
     if spec.name.upper() == _PRIMARY:
         return _drop_primary(at)
     index = at.index(spec.name)
@@ -243,12 +254,12 @@ def drop_index(at: AlterContext, spec: DropIndex) -> Job | None:
     check_visible(_without(at.table, index))
     check_drop_index(at, index)
     job = requests.drop_index(at.database, at.table, index.idx_name.L, query=at.text)
-    what, why_not = f"index '{index.idx_name.O}'", why_no_index(at.table, index)
-    return kept_for_undo(at, job, what, why_not, hides=not refuses_writers(index))
+    subject, why_not = f"index '{index.idx_name.O}'", why_no_index(at.table, index)
+    return kept_for_undo(at, job, subject, why_not, hides=not refuses_writers(index))
 
 
 def _without(table: TableInfo, index: IndexInfo) -> TableInfo:
-    return evolve(table, index_info=tuple(each for each in table.indexes if each.id != index.id))
+    return evolve(table, index_info=tuple(other for other in table.indexes if other.id != index.id))
 
 
 def _drop_primary(at: AlterContext) -> Job:
@@ -266,15 +277,15 @@ def rename_index(at: AlterContext, spec: RenameIndex) -> Job | None:
     index = at.index(spec.name)
     if index is None:
         raise ErrKeyDoesNotExist(spec.name, at.table.name.O)
-    wanted = check_name(spec.new_name, ErrWrongNameForIndex)
-    if wanted.upper() == _PRIMARY or index.is_primary:
-        raise ErrWrongNameForIndex(wanted)
-    if wanted == index.idx_name.O:
+    new_name = check_name(spec.new_name, ErrWrongNameForIndex)
+    if new_name.upper() == _PRIMARY or index.is_primary:
+        raise ErrWrongNameForIndex(new_name)
+    if new_name == index.idx_name.O:
         return None
-    held = at.table.index(wanted)
-    if held is not None and held.id != index.id:
-        raise ErrDupKeyName(wanted)
-    return requests.rename_index(at.database, at.table, spec.name, wanted, query=at.text)
+    existing = at.table.index(new_name)
+    if existing is not None and existing.id != index.id:
+        raise ErrDupKeyName(new_name)
+    return requests.rename_index(at.database, at.table, spec.name, new_name, query=at.text)
 
 
 def set_visibility(at: AlterContext, spec: IndexVisibility) -> Job | None:
@@ -283,9 +294,9 @@ def set_visibility(at: AlterContext, spec: IndexVisibility) -> Job | None:
     if index is None or index.state != SchemaState.PUBLIC:
         raise ErrKeyDoesNotExist(spec.name, at.table.name.O)
     changed = evolve(index, is_invisible=not spec.visible)
-    kept = tuple(changed if each.id == index.id else each for each in at.table.indexes)
-    check_visible(evolve(at.table, index_info=kept))
-    # beside other changes it is one more, so that an index named twice is refused
+    indexes = tuple(changed if other.id == index.id else other for other in at.table.indexes)
+    check_visible(evolve(at.table, index_info=indexes))
+    # among several changes it becomes a job, so that an index named twice is refused
     if index.is_invisible == (not spec.visible) and not at.is_several:
         return None
     return requests.set_visibility(at.database, at.table, spec.name, spec.visible, query=at.text)

@@ -1,8 +1,8 @@
 """ALTER TABLE ADD, DROP, TRUNCATE, EXCHANGE, REORGANIZE, COALESCE PARTITION, PARTITION BY, REMOVE
 PARTITIONING, as jobs.
 
-Names and values are checked here against the table as it is; the owner looks again at what another
-job may have changed meanwhile.
+Names and values are checked here against the current table. The owner checks them again when the
+job runs, because another job may have changed the table.
 """
 
 from collections.abc import Mapping, Sequence
@@ -78,89 +78,91 @@ NO_KINDS: Mapping[str, bool] = {}
 
 
 def change(at: AlterContext, spec: PartitionChange) -> Job | None:
-    """One change of partitions. Raises Refused, see the module."""
+    """The job of one change of partitions. Raises Refused."""
     if at.table.exuvia_affinity and spec.kind != "truncate":
-        what = {"by": "PARTITION BY", "remove": "REMOVE PARTITIONING"}
-        named = what.get(spec.kind, f"{spec.kind.upper()} PARTITION")
+        titles = {"by": "PARTITION BY", "remove": "REMOVE PARTITIONING"}
+        named = titles.get(spec.kind, f"{spec.kind.upper()} PARTITION")
         raise ErrUnsupportedDDLOperation(f"{named} of a table with AFFINITY option")
     return _CHANGES[spec.kind](at, spec)
 
 
 def partition_of(at: AlterContext) -> PartitionInfo:
-    """How the table is cut. Raises 1505."""
-    found = at.table.partition
-    if found is None:
+    """The table's partitioning. Raises 1505."""
+    partitioning = at.table.partition
+    if partitioning is None:
         raise ErrPartitionMgmtOnNonpartitioned()
-    return found
+    return partitioning
 
 
-def checked(at: AlterContext, found: PartitionInfo) -> None:
-    """The definitions as a whole. Raises 1499, 1517, 1481, 1493, 1495."""
-    if len(found.definitions) > PARTITIONS:
+def checked(at: AlterContext, partitioning: PartitionInfo) -> None:
+    """Check all definitions together. Raises 1499, 1517, 1481, 1493, 1495."""
+    if len(partitioning.definitions) > PARTITIONS:
         raise ErrTooManyPartitions()
-    check_definitions(Route(at.table.cols, cut_of(found)))
+    check_definitions(Route(at.table.cols, cut_of(partitioning)))
 
 
 # -- ADD -------------------------------------------------------------------------------------------
 
 
 def _add(at: AlterContext, spec: PartitionChange) -> Job | None:
-    found = partition_of(at)
-    if found.type not in _LISTED:
-        return _add_numbered(at, spec, found)
+    partitioning = partition_of(at)
+    if partitioning.type not in _LISTED:
+        return _add_numbered(at, spec, partitioning)
     if not spec.definitions:
-        raise ErrPartitionsMustBeDefined(found.type.name)
-    names = [each.name.O for each in found.definitions]
+        raise ErrPartitionsMustBeDefined(partitioning.type.name)
+    names = [partition.name.O for partition in partitioning.definitions]
     try:
-        check_names([*names, *(each.name for each in spec.definitions)])
+        check_names([*names, *(partition.name for partition in spec.definitions)])
     except Refused as error:
         if not spec.unless:
             raise
         return at.skip(error)
-    last = found.definitions[-1]
-    if found.type == PartitionType.RANGE and MAXVALUE in last.less_than[:1]:
+    last = partitioning.definitions[-1]
+    if partitioning.type == PartitionType.RANGE and MAXVALUE in last.less_than[:1]:
         raise ErrPartitionMaxvalue()
-    added = _placed(at, spec, found)
-    if found.type == PartitionType.LIST and _has_default(found.definitions):
+    added = _placed(at, spec, partitioning)
+    if partitioning.type == PartitionType.LIST and _has_default(partitioning.definitions):
         raise ErrUnsupportedDDLOperation(
             "ADD List partition, already contains DEFAULT partition. "
             "Please use REORGANIZE PARTITION instead",
         )
-    checked(at, evolve(found, definitions=(*found.definitions, *added)))
+    checked(at, evolve(partitioning, definitions=(*partitioning.definitions, *added)))
     return requests.add_partition(at.database, at.table, added, query=at.text)
 
 
 def _placed(
-    at: AlterContext, spec: PartitionChange, found: PartitionInfo
+    at: AlterContext, spec: PartitionChange, partitioning: PartitionInfo
 ) -> tuple[PartitionDefinition, ...]:
     """The new partitions with their policies. Raises 8239."""
-    added = added_definitions(at.table, found, spec.definitions, at.modes)
+    added = added_definitions(at.table, partitioning, spec.definitions, at.modes)
     return placed(at.txn, added, spec.definitions)
 
 
 def _has_default(definitions: Sequence[PartitionDefinition]) -> bool:
-    return any((DEFAULT,) in each.in_values for each in definitions)
+    return any((DEFAULT,) in partition.in_values for partition in definitions)
 
 
-def _add_numbered(at: AlterContext, spec: PartitionChange, found: PartitionInfo) -> Job | None:
-    number = len(found.definitions)
+def _add_numbered(
+    at: AlterContext, spec: PartitionChange, partitioning: PartitionInfo
+) -> Job | None:
+    number = len(partitioning.definitions)
     if spec.definitions:
-        added = _placed(at, spec, found)
+        added = _placed(at, spec, partitioning)
     elif spec.number is None:
         added = numbered(number, number + 1)
     elif spec.number == 0:
         raise ErrNoParts("partitions")
     else:
         added = numbered(number, number + spec.number)
-    return _rehashed(at, found, (*found.definitions, *added))
+    return _rehashed(at, partitioning, (*partitioning.definitions, *added))
 
 
 def _rehashed(
-    at: AlterContext, found: PartitionInfo, definitions: tuple[PartitionDefinition, ...]
+    at: AlterContext, partitioning: PartitionInfo, definitions: tuple[PartitionDefinition, ...]
 ) -> Job:
-    """Another number of partitions moves every row."""
-    target = evolve(found, definitions=definitions, num=len(definitions))
-    target = evolve(target, exuvia_key_algorithm=key_algorithm(found.type, at.modes))
+    """The job for another number of partitions, which moves every row."""
+    target = evolve(partitioning, definitions=definitions, num=len(definitions))
+    target = evolve(target, exuvia_key_algorithm=key_algorithm(partitioning.type, at.modes))
     checked(at, target)
     return _moved(at, ActionCode.REORGANIZE_PARTITION, (), target)
 
@@ -177,7 +179,7 @@ def _moved(
     if table.global_indexes or any(kinds.values()):
         check_pair_nodes(at.txn)
     else:
-        kinds = NO_KINDS  # all are local ones and stay so: a job that older nodes know
+        kinds = NO_KINDS  # all indexes stay local: older nodes know such a job
     job = requests.move_rows(code, database, table, names, target, MOVER, kinds, query=at.text)
     at.warn(
         ErrUnknown.code,
@@ -191,36 +193,36 @@ def _moved(
 
 
 def _drop(at: AlterContext, spec: PartitionChange) -> Job | None:
-    found = partition_of(at)
-    if found.type not in _LISTED:
+    partitioning = partition_of(at)
+    if partitioning.type not in _LISTED:
         raise ErrOnlyOnRangeListPartition("DROP")
-    known = {text.lower() for text in spec.names if found.definition(text) is not None}
-    if spec.unless and len(known) < len(spec.names):
+    existing = {text.lower() for text in spec.names if partitioning.definition(text) is not None}
+    if spec.unless and len(existing) < len(spec.names):
         return at.skip(ErrDropPartitionNonExistent("DROP"))
-    if spec.everything or len(spec.names) >= len(found.definitions):
+    if spec.everything or len(spec.names) >= len(partitioning.definitions):
         raise ErrDropLastPartition()
-    if len(known) < len(spec.names):
+    if len(existing) < len(spec.names):
         raise ErrDropPartitionNonExistent("DROP")
-    return requests.drop_partition(at.database, at.table, sorted(known), query=at.text)
+    return requests.drop_partition(at.database, at.table, sorted(existing), query=at.text)
 
 
 def _first(at: AlterContext, spec: PartitionChange) -> Job | None:
-    found, shape = partition_of(at), shape_like(at.table, partition_of(at))
+    partitioning, shape = partition_of(at), shape_like(at.table, partition_of(at))
     assert spec.bound is not None
     first = end_of(spec.bound, at.zone)
-    names = dropped_before(found, shape, first)
+    names = dropped_before(partitioning, shape, first)
     return requests.drop_partition(at.database, at.table, names, query=at.text)
 
 
 def _last(at: AlterContext, spec: PartitionChange) -> Job | None:
-    found = partition_of(at)
-    if found.type == PartitionType.LIST:
+    partitioning = partition_of(at)
+    if partitioning.type == PartitionType.LIST:
         raise ErrPartitionsMustBeDefined("LIST")
-    if found.type not in _LISTED:
+    if partitioning.type not in _LISTED:
         raise ErrUnsupportedDDLOperation("LAST PARTITION of HASH/KEY partitioned table")
     assert spec.bound is not None
     last = end_of(spec.bound, at.zone)
-    written = added_until(found, shape_like(at.table, found), last)
+    written = added_until(partitioning, shape_like(at.table, partitioning), last)
     return _add(at, PartitionChange(kind="add", definitions=written))
 
 
@@ -237,14 +239,14 @@ _UNSUPPORTED = {
 
 
 def _truncate(at: AlterContext, spec: PartitionChange) -> Job | None:
-    found = partition_of(at)
-    names = [each.name.L for each in found.definitions]
+    partitioning = partition_of(at)
+    names = [partition.name.L for partition in partitioning.definitions]
     if not spec.everything:
         names = list(dict.fromkeys(text.lower() for text in spec.names))
     for text in names:
-        if found.definition(text) is None:
-            shown = next(each for each in spec.names if each.lower() == text)
-            raise ErrUnknownPartition(shown, at.table.name.O)
+        if partitioning.definition(text) is None:
+            written = next(spelling for spelling in spec.names if spelling.lower() == text)
+            raise ErrUnknownPartition(written, at.table.name.O)
     return requests.truncate_partition(at.database, at.table, names, query=at.text)
 
 
@@ -252,45 +254,55 @@ def _truncate(at: AlterContext, spec: PartitionChange) -> Job | None:
 
 
 def _coalesce(at: AlterContext, spec: PartitionChange) -> Job | None:
-    found = partition_of(at)
-    if found.type in _LISTED:
+    partitioning = partition_of(at)
+    if partitioning.type in _LISTED:
         raise ErrCoalesceOnlyOnHashPartition()
     number = spec.number or 0
     if number == 0:
         raise ErrCoalescePartitionNoPartition()
-    if number >= len(found.definitions):
+    if number >= len(partitioning.definitions):
         raise ErrDropLastPartition()
-    return _rehashed(at, found, found.definitions[:-number])
+    return _rehashed(at, partitioning, partitioning.definitions[:-number])
 
 
 def _reorganize(at: AlterContext, spec: PartitionChange) -> Job | None:
-    found = partition_of(at)
-    if found.type not in _LISTED:
+    partitioning = partition_of(at)
+    if partitioning.type not in _LISTED:
         raise ErrUnsupportedDDLOperation("reorganize partition")
     names = list(dict.fromkeys(text.lower() for text in spec.names))
-    places = [n for n, each in enumerate(found.definitions) if each.name.L in names]
+    places = [
+        n for n, partition in enumerate(partitioning.definitions) if partition.name.L in names
+    ]
     if len(places) < len(names) or not names:
         raise ErrWrongPartitionName()
-    if found.type == PartitionType.RANGE and places != list(range(places[0], places[-1] + 1)):
+    if partitioning.type == PartitionType.RANGE and places != list(
+        range(places[0], places[-1] + 1)
+    ):
         raise ErrUnsupportedDDLOperation("REORGANIZE PARTITION of RANGE; not adjacent partitions")
-    added = _placed(at, spec, found)
-    kept = [each for each in found.definitions if each.name.L not in names]
-    before = sum(n < places[0] for n, each in enumerate(found.definitions) if each in kept)
-    whole = evolve(found, definitions=(*kept[:before], *added, *kept[before:]))
+    added = _placed(at, spec, partitioning)
+    remaining = [
+        partition for partition in partitioning.definitions if partition.name.L not in names
+    ]
+    before = sum(
+        n < places[0]
+        for n, partition in enumerate(partitioning.definitions)
+        if partition in remaining
+    )
+    whole = evolve(partitioning, definitions=(*remaining[:before], *added, *remaining[before:]))
     checked(at, whole)
-    if found.type == PartitionType.RANGE:
-        _check_range_kept(at, found, whole, places[-1], before + len(added) - 1)
-    target = evolve(found, definitions=added, num=len(added))
+    if partitioning.type == PartitionType.RANGE:
+        _check_range_kept(at, partitioning, whole, places[-1], before + len(added) - 1)
+    target = evolve(partitioning, definitions=added, num=len(added))
     return _moved(at, ActionCode.REORGANIZE_PARTITION, names, target)
 
 
 def _check_range_kept(
-    at: AlterContext, found: PartitionInfo, whole: PartitionInfo, last: int, new_last: int
+    at: AlterContext, partitioning: PartitionInfo, whole: PartitionInfo, last: int, new_last: int
 ) -> None:
-    """Only the end of the last partition may move, and only rows that fit may be there: 1493."""
-    if last == len(found.definitions) - 1:
+    """Raises 1493 if the range ends elsewhere, unless the table's last partition is reorganized."""
+    if last == len(partitioning.definitions) - 1:
         return
-    old, new = Route(at.table.cols, cut_of(found)), Route(at.table.cols, cut_of(whole))
+    old, new = Route(at.table.cols, cut_of(partitioning)), Route(at.table.cols, cut_of(whole))
     if old.bounds[last] != new.bounds[new_last]:
         raise ErrRangeNotIncreasing()
 
@@ -326,20 +338,20 @@ def _exchange(at: AlterContext, spec: PartitionChange) -> Job | None:
     database, plain = at.reader.table_named(spec.table)
     if not plain.is_stored:
         raise ErrCheckNoSuchTable()
-    found = partition_of(at)
+    partitioning = partition_of(at)
     if plain.is_temporary:
         raise ErrPartitionExchangeTempTable(plain.name.O)
     if plain.partition is not None:
         raise ErrPartitionExchangePartTable(plain.name.O)
     if plain.foreign_keys or any(referring(at.reader, plain)):
         raise ErrPartitionExchangeForeignKey(plain.name.O)
-    if found.definition(spec.names[0]) is None:
+    if partitioning.definition(spec.names[0]) is None:
         raise ErrUnknownPartition(spec.names[0], at.table.name.O)
     for index in at.table.global_indexes:
         raise ErrPartitionExchangeDifferentOption(f"global index: {index.idx_name.O}")
     if plain.exuvia_affinity:
-        said = "EXCHANGE PARTITION of a table with AFFINITY option"
-        raise ErrUnsupportedDDLOperation(said)
+        reason = "EXCHANGE PARTITION of a table with AFFINITY option"
+        raise ErrUnsupportedDDLOperation(reason)
     if virtual_columns_differ(at.table, plain):
         raise ErrUnsupportedOnGeneratedColumn("Exchanging partitions for non-generated columns")
     if policies_differ(at.table, spec.names[0], plain):
@@ -350,8 +362,8 @@ def _exchange(at: AlterContext, spec: PartitionChange) -> Job | None:
     text = "after the exchange, please analyze related table of the exchange to update statistics"
     at.warn(ErrUnknown.code, text)
     checks = at.reader.variable("tidb_enable_check_constraint") == "ON"
-    asked = Exchanging(spec.names[0], plain.id, spec.validate, MOVER, checks)
-    return requests.exchange_partition(at.database, at.table, asked, database.id, query=at.text)
+    exchange = Exchanging(spec.names[0], plain.id, spec.validate, MOVER, checks)
+    return requests.exchange_partition(at.database, at.table, exchange, database.id, query=at.text)
 
 
 _CHANGES = {

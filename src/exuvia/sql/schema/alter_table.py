@@ -1,20 +1,20 @@
-"""ALTER TABLE: each spec becomes a job that nobody has asked for yet, then all become one.
+"""ALTER TABLE: each spec becomes a job, then all jobs become one, which is not yet submitted.
 
-    spec -> builder (BUILDERS) -> job        each looks at the table as it is before the statement
+    spec -> builder (BUILDERS) -> job        each reads the table as it is before the statement
     no job      nothing to do
     one         it is the change
-    several     one job of several changes, all of them seen at once or none
+    several     one job of several changes, which become public at once or not at all
                 (ddl/multi_schema_change.py)
 
-A spec of a column, an index, a constraint, a partition or an option has its builder in the file of
-that element: alter_column, alter_index, check, foreign_key, alter_partition, table_options, rename.
+The builder of a spec is in the file of its element: alter_column, alter_index, check, foreign_key,
+alter_partition, table_options, rename.
 
-What may stand together in one statement says ddl/multi_schema_change.py.
+ddl/multi_schema_change.py decides which changes one statement may combine.
 
 An index, a foreign key or a CHECK may name a column that the statement adds: in TiDB it may not.
 
 In a group (ddl/groups.py) a statement may join the job of an earlier one. Then its specs are built
-as if they stood behind those of the earlier one: on the table without what that job has begun.
+as if they followed those of the earlier one: on the table without the job's unfinished changes.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -115,8 +115,8 @@ SEES_NEW_COLUMNS = (AddIndex, AddForeignKey, AddCheck)
 
 
 def alter_table(reader: SchemaReader, node: AlterTable, text: str) -> Change:
-    """ALTER TABLE. Raises 8200 for what is not done."""
-    return alter(reader, node.table, node.specs, text, asked=node.options)
+    """ALTER TABLE. Raises 8200 for changes that are not supported."""
+    return alter(reader, node.table, node.specs, text, options=node.options)
 
 
 def alter(
@@ -124,16 +124,16 @@ def alter(
     name: TableName,
     specs: Sequence[Spec],
     text: str,
-    what: str = "Alter Table",
-    asked: Mapping[str, str] = MappingProxyType({}),
+    statement_name: str = "Alter Table",
+    options: Mapping[str, str] = MappingProxyType({}),
 ) -> Change:
-    """Every change of one statement, or none; `what` is how 8242 calls it; `asked`: ALGORITHM and
-    LOCK."""
+    """All changes of one statement, or none. `statement_name`: for error 8242. `options`: ALGORITHM
+    and LOCK."""
     database, table = reader.table_named(name)
     if not table.is_stored:
         raise ErrWrongObject(database.db_name.O, table.name.O, "BASE TABLE")
-    if not all(isinstance(each, TableOptions) and "cache" in each.options for each in specs):
-        refuse_cached(table, what)
+    if not all(isinstance(spec, TableOptions) and "cache" in spec.options for spec in specs):
+        refuse_cached(table, statement_name)
     global_temporary.check_specs(table, specs)
     altering = _context(reader, database, table, text)
     before = altering.table
@@ -150,10 +150,10 @@ def alter(
         if _is_rule(part) and not (changes and kind_of(part).judged == Judged.CHECK)
     ]
     if rules:
-        from exuvia.sql.schema import preflight  # Arrow: not every front needs it
+        from exuvia.sql.schema import preflight  # imports Arrow, which not every frontend needs
 
         preflight.check_rules(altering, rules)
-    _judge_algorithm(altering, jobs, asked)
+    _judge_algorithm(altering, jobs, options)
     warn_of_several(altering, [*altering.earlier, *jobs])
     jobs = [evolve(job, exuvia_seen=seen_by(job, before)) for job in jobs]
     one = combined(jobs) if len(jobs) > 1 else jobs[0] if jobs else None
@@ -161,7 +161,7 @@ def alter(
 
 
 def _is_rule(job: Job) -> bool:
-    """Whether rows may break it."""
+    """Whether existing rows may violate the rule that the job adds."""
     judged = kind_of(job).judged
     if judged == Judged.INDEXES:
         return any(index.is_unique for index in indexes_of(job))
@@ -171,17 +171,17 @@ def _is_rule(job: Job) -> bool:
 def _context(
     reader: SchemaReader, database: DatabaseInfo, table: TableInfo, text: str
 ) -> AlterContext:
-    """With what the statement joins, where it does. Raises 1105."""
+    """The context, with the jobs of the earlier statement that this one joins. Raises 1105."""
     group = reader.variable("exuvia_ddl_group")
     taking = groups.member_of_table(reader.txn, group, table.id) if group else None
     if taking is None:
         return AlterContext(reader, database, table, text)
     before = groups.table_without(reader.txn, taking) or table
     altering = AlterContext(reader, database, before, text, asked_anew(taking))
-    for each in altering.earlier:
-        kind = kind_of(each)
+    for job in altering.earlier:
+        kind = kind_of(job)
         if kind.names_for_later and kind.crosses_first:
-            altering.with_new_columns = _left_by(each, altering.with_new_columns, altering)
+            altering.with_new_columns = _left_by(job, altering.with_new_columns, altering)
     return altering
 
 
@@ -189,11 +189,14 @@ _ALGORITHMS = {"COPY": 0, "INPLACE": 1, "NOCOPY": 1, "INSTANT": 2}
 _LOCKS = ("DEFAULT", "NONE", "SHARED", "EXCLUSIVE")
 
 
-def _judge_algorithm(altering: AlterContext, jobs: Sequence[Job], asked: Mapping[str, str]) -> None:
-    """As TiDB: ALGORITHM says "this or better". A better one is a warning, a worse one 1846. What
-    reads or writes all rows is INPLACE, all else INSTANT; nothing locks a table. Raises 1800,
-    1801."""
-    algorithm, lock = asked.get("algorithm", "DEFAULT"), asked.get("lock", "DEFAULT")
+def _judge_algorithm(
+    altering: AlterContext, jobs: Sequence[Job], options: Mapping[str, str]
+) -> None:
+    """Check ALGORITHM and LOCK. As in TiDB, ALGORITHM means "this or better".
+
+    A better one is a warning, a worse one 1846. A job that reads or writes all rows is INPLACE, any
+    other is INSTANT; none locks the table. Raises 1800, 1801."""
+    algorithm, lock = options.get("algorithm", "DEFAULT"), options.get("lock", "DEFAULT")
     if lock not in _LOCKS:
         raise ErrUnknownAlterLock(lock)
     if algorithm == "DEFAULT":
@@ -212,7 +215,7 @@ def _judge_algorithm(altering: AlterContext, jobs: Sequence[Job], asked: Mapping
 
 
 def _jobs(altering: AlterContext, specs: Sequence[Spec]) -> list[Job]:
-    """The jobs of all specs. Raises what the first wrong one does, then schema/."""
+    """The jobs of all specs. Raises the error of the first refused spec, then of combinations."""
     for spec in specs:
         if isinstance(spec, Ignored):
             text = spec.text.upper()
@@ -222,16 +225,16 @@ def _jobs(altering: AlterContext, specs: Sequence[Spec]) -> list[Job]:
                     ErrUnsupportedDDLOperation.code, f"ALTER TABLE {text} is currently unsupported"
                 )
             elif text.startswith("ORDER BY") and (table.pk_is_handle or table.is_common_handle):
-                said = "ORDER BY ignored as there is a user-defined clustered index in the table"
-                altering.warn(ErrUnknown.code, f"{said} '{table.name.O}'")
-    wanted = [spec for spec in specs if not isinstance(spec, Ignored)]
+                reason = "ORDER BY ignored as there is a user-defined clustered index in the table"
+                altering.warn(ErrUnknown.code, f"{reason} '{table.name.O}'")
+    effective = [spec for spec in specs if not isinstance(spec, Ignored)]
     earlier = altering.earlier
-    alone = len(wanted) == 1 or all(isinstance(spec, TableOptions) for spec in wanted)
+    alone = len(effective) == 1 or all(isinstance(spec, TableOptions) for spec in effective)
     may_mix = alone and not earlier
-    altering.is_several = len(wanted) > 1
+    altering.is_several = len(effective) > 1
     before = altering.table
     jobs: list[Job] = []
-    for spec in wanted:
+    for spec in effective:
         build = BUILDERS.get(type(spec))
         if build is None:
             raise ErrUnsupportedDDLOperation(f"ALTER TABLE: {type(spec).__name__}")
@@ -241,13 +244,13 @@ def _jobs(altering: AlterContext, specs: Sequence[Spec]) -> list[Job]:
         job = build(altering, spec)
         if job is None:
             continue
-        for part in sub_jobs(job):  # CONVERT may be several
+        for part in sub_jobs(job):  # CONVERT may consist of several
             jobs.append(part)
             moves_rows = kind_of(part).moves_rows and altering.is_as_mysql and not earlier
             if not may_mix and not moves_rows:
                 check_kind(part)
         changes = isinstance(spec, ModifyColumn | RenameColumn) and altering.is_as_mysql
-        if (isinstance(spec, AddColumn) or changes) and spec is not wanted[-1]:
+        if (isinstance(spec, AddColumn) or changes) and spec is not effective[-1]:
             left = _left_by(job, altering.with_new_columns, altering)
             altering.with_new_columns = _without_replaced(left, before, altering)
     altering.table = before
@@ -283,14 +286,14 @@ def _check_beside_moved_rows(table: TableInfo, jobs: Sequence[Job]) -> None:
 
 
 def _has_global(table: TableInfo, jobs: Sequence[Job]) -> bool:
-    """Whether there is a global index, or one is added: each set of rows has its own."""
+    """Whether the table has a global index, or gets one. Each set of rows has its own."""
     adding = [job for job in jobs if kind_of(job).judged == Judged.INDEXES]
     added = (index for job in adding for index in indexes_of(job))
     return bool(table.global_indexes) or any(index.is_global for index in added)
 
 
 def _keys_otherwise(job: Job, keyed: frozenset[str]) -> bool:
-    """Whether it is a MODIFY of one of these columns that changes its keys and not its values.
+    """Whether it is a MODIFY of one of these columns that changes encoded keys but no values.
     Handles have the column's type."""
     kind = kind_of(job)
     if kind.former_name is None or kind.former_name(job) not in keyed:
@@ -299,8 +302,9 @@ def _keys_otherwise(job: Job, keyed: frozenset[str]) -> bool:
 
 
 def _with_move_behind(jobs: Sequence[Job]) -> list[Job]:
-    """Rows move to other handles behind what may fail, and before what begins once they have. An
-    index whose name another one gets goes where readers turn to the new rows."""
+    """The jobs in order: those that may fail, then the move to other handles, then the rest.
+
+    An index whose name is reused is dropped when readers switch to the new rows."""
     replacing = drops_of_replaced_indexes(jobs)
 
     def rank(numbered: tuple[int, Job]) -> int:
@@ -314,34 +318,36 @@ def _with_move_behind(jobs: Sequence[Job]) -> list[Job]:
 
 def _without_replaced(table: TableInfo, before: TableInfo, altering: AlterContext) -> TableInfo:
     """The table without columns whose names the statement gives to others."""
-    gone = {column.id for column in before.cols if column.name.L in altering.replaced_columns}
-    if not gone:
+    dropped_ids = {
+        column.id for column in before.cols if column.name.L in altering.replaced_columns
+    }
+    if not dropped_ids:
         return table
     indexes = tuple(
         index
         for index in table.indexes
-        if not any(part.exuvia_column in gone for part in index.idx_cols)
+        if not any(part.exuvia_column in dropped_ids for part in index.idx_cols)
     )
-    columns = tuple(each for each in table.cols if each.id not in gone)
+    columns = tuple(column for column in table.cols if column.id not in dropped_ids)
     return evolve(table, cols=columns, index_info=indexes or None)
 
 
 def _left_by(job: Job, table: TableInfo, altering: AlterContext) -> TableInfo:
-    """The table as the job will leave it: its own decisions, in memory."""
-    asked = evolve(job, id=1)
+    """The table after the job: the job's decisions are applied in memory."""
+    submitted = evolve(job, id=1)
     world = CatalogSnapshot(database=altering.database, table=table, table_is_empty=True, now=1)
-    for decision in decisions(asked, world):
+    for decision in decisions(submitted, world):
         if decision.job.err is not None:
             return table
         table = decision.after.table or table
     return table
 
 
-# -- what a statement implies ----------------------------------------------------------------------
+# -- implied changes -------------------------------------------------------------------------------
 
 
 def prepared(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ...]:
-    """The specs with every name given and nothing left to be implied. Raises 3822, 1826, 1059."""
+    """The specs with all names and all implied changes. Raises 3822, 1826, 1059."""
     if at.is_as_mysql:
         specs = [_with_kind(at.table, spec) for spec in specs]
     specs = _without_checks_that_go(at, _without_fulltext(at, specs))
@@ -357,19 +363,19 @@ def prepared(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ...]:
     specs = with_check_names(at.table, specs, more, at.dropped_checks)
     prefix = foreign_key.mysql_prefix(at.reader, at.table.name.O)
     specs = with_key_names(at.table, specs, at.names_of_earlier("foreign key"), prefix)
-    made = [
+    earlier_keys = [
         [part.name.L for part in index.idx_cols]
         for job in at.earlier
         if kind_of(job).judged == Judged.INDEXES
         for index in indexes_of(job)
     ]
-    specs = tuple(with_indexes_needed(at.with_new_columns, specs, made, prefix))
+    specs = tuple(with_indexes_needed(at.with_new_columns, specs, earlier_keys, prefix))
     return _without_generated(at, specs) if at.is_as_mysql else specs
 
 
 def _without_generated(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ...]:
-    """The specs, and DROP INDEX of what was made for a foreign key where an added index begins with
-    its columns (MySQL manual, "FOREIGN KEY Constraints")."""
+    """The specs, and DROP INDEX of an index generated for a foreign key if an added index begins
+    with its columns (MySQL manual, "FOREIGN KEY Constraints")."""
     added = [spec for spec in specs if isinstance(spec, AddIndex) and not _is_there(at, spec)]
     columns = {id(spec): _whole_columns(spec.index) for spec in added}
     redundant = {
@@ -391,23 +397,23 @@ def _is_there(at: AlterContext, spec: AddIndex) -> bool:
 
 
 def _with_changed_key(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ...]:
-    """DROP PRIMARY KEY, ADD PRIMARY KEY, of which one is clustered, as the one change it is. As in
-    MySQL the new one is, unless it says otherwise."""
+    """The specs with DROP PRIMARY KEY, ADD PRIMARY KEY as one change, if one key is clustered. In
+    mysql mode the new key is clustered unless it is declared NONCLUSTERED."""
     table = at.table
-    drops = [each for each in specs if isinstance(each, DropIndex) and _is_primary(each)]
-    adds = [each for each in specs if isinstance(each, AddIndex) and each.index.kind == "primary"]
+    drops = [spec for spec in specs if isinstance(spec, DropIndex) and _is_primary(spec)]
+    adds = [spec for spec in specs if isinstance(spec, AddIndex) and spec.index.kind == "primary"]
     if len(drops) != 1 or len(adds) != 1:
         return tuple(specs)
     definition = adds[0].index
     clusters = definition.clustered or (at.is_as_mysql and definition.clustered is None)
     if not (table.pk_is_handle or table.is_common_handle or clusters):
         return tuple(specs)
-    made = ChangePrimaryKey(definition)
-    return tuple(made if each is adds[0] else each for each in specs if each is not drops[0])
+    change = ChangePrimaryKey(definition)
+    return tuple(change if spec is adds[0] else spec for spec in specs if spec is not drops[0])
 
 
 def _check_key_stays(at: AlterContext, specs: Sequence[Spec]) -> None:
-    """Raises 3750 under sql_require_primary_key for what leaves the table without one."""
+    """Raises 3750 under sql_require_primary_key if the table loses its primary key."""
     key = primary_key(at.table)
     parts = set() if key is None else {part.name.L for part in key.idx_cols}
     drops = any(
@@ -460,69 +466,75 @@ def _with_columns_keys(specs: Sequence[Spec]) -> Iterator[Spec]:
 
 
 def _with_kind(table: TableInfo, spec: Spec) -> Spec:
-    """DROP CONSTRAINT, which TiDB reads as DROP CHECK, as the DROP of what has the name (MySQL
-    manual, "ALTER TABLE"). Raises 3939 if several constraints have it."""
+    """DROP CONSTRAINT as the DROP of the key or CHECK with this name (MySQL manual, "ALTER TABLE").
+
+    TiDB reads it as DROP CHECK. Raises 3939 if several constraints have the name."""
     if not isinstance(spec, DropConstraint) or spec.kind != "constraint":
         return spec
     text = spec.name.lower()
-    found: list[Spec] = []
+    matches: list[Spec] = []
     if key_named(table, text) is not None:
-        found.append(DropConstraint(spec.name, "foreign key"))
+        matches.append(DropConstraint(spec.name, "foreign key"))
     index = table.index(text)
     has_key = primary_key(table) if text == "primary" else index is not None and index.is_unique
     if has_key:
-        found.append(DropIndex(spec.name))
-    if any(each.constraint_name.L == text for each in table.checks):
-        found.append(DropConstraint(spec.name, "check"))
-    if len(found) > 1:
+        matches.append(DropIndex(spec.name))
+    if any(constraint.constraint_name.L == text for constraint in table.checks):
+        matches.append(DropConstraint(spec.name, "check"))
+    if len(matches) > 1:
         raise ErrMultipleConstraintsWithSameName(spec.name)
-    return found[0] if found else spec
+    return matches[0] if matches else spec
 
 
 def _without_checks_that_go(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ...]:
-    """The specs but DROP CHECK of what goes with the one column that it reads, which the statement
-    drops, too."""
+    """The specs without DROP CHECK of a constraint that reads one column, if the statement also
+    drops this column: the CHECK is dropped with it."""
     columns = {spec.name.lower() for spec in specs if isinstance(spec, DropColumn)}
-    gone = {
+    dropped_checks = {
         check.constraint_name.L
         for check in at.table.checks
-        if len(read := {each.L for each in check.constraint_cols}) == 1 and read <= columns
+        if len(read := {column.L for column in check.constraint_cols}) == 1 and read <= columns
     }
     return tuple(
         spec
         for spec in specs
         if not isinstance(spec, DropConstraint)
         or spec.kind == "foreign key"
-        or spec.name.lower() not in gone
+        or spec.name.lower() not in dropped_checks
     )
 
 
 def _without_fulltext(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ...]:
-    """The specs but ADD FULLTEXT (warning 1214); in mysql mode their names are noted, and dropped
-    and renamed as if there were such keys. Raises 1061; 8200 while a node of an older release
-    serves, which does not know such a change."""
-    noted = {each.lower() for each in at.table.exuvia_fulltext if at.table.index(each) is None}
+    """The specs without ADD FULLTEXT (warning 1214). In mysql mode the table records the names of
+    such keys, so that they can be dropped and renamed.
+
+    Raises 1061; 8200 while a node of an older release serves, which does not know such a change."""
+    noted_names = {
+        key_name.lower()
+        for key_name in at.table.exuvia_fulltext
+        if at.table.index(key_name) is None
+    }
     goes = DropIndex | RenameIndex if at.modes.fulltext else DropIndex
-    dropped, added, kept = [], [], []
+    dropped, added, remaining = [], [], []
     for spec in specs:
         if isinstance(spec, AddIndex) and not without_fulltext((spec.index,), at.warn):
             added.append(spec.index)
-        elif isinstance(spec, goes) and spec.name.lower() in noted:
+        elif isinstance(spec, goes) and spec.name.lower() in noted_names:
             dropped.append(spec.name)
             if isinstance(spec, RenameIndex):
                 added.append(IndexDefinition(kind="fulltext", parts=(), name=spec.new_name))
         else:
-            kept.append(spec)
-    gone = {each.lower() for each in dropped}
-    gone |= {spec.name.lower() for spec in kept if isinstance(spec, DropIndex)}
-    taken = (noted | {each.idx_name.L for each in at.table.indexes}) - gone
-    names = fulltext_names(added, taken) if at.modes.fulltext else ()
+            remaining.append(spec)
+    dropped_names = {key_name.lower() for key_name in dropped}
+    dropped_names |= {spec.name.lower() for spec in remaining if isinstance(spec, DropIndex)}
+    used_names = (noted_names | {index.idx_name.L for index in at.table.indexes}) - dropped_names
+    names = fulltext_names(added, used_names) if at.modes.fulltext else ()
     if names or dropped:
-        if older := [each.title for each in before_0_5(at.txn)]:
-            said = f"FULLTEXT INDEX while {', '.join(older)} of an older release serves"
-            raise ErrUnsupportedDDLOperation(said)
-        kept.append(NoteFullText(names, tuple(dropped)))
-    return tuple(kept)
+        if older := [member.title for member in before_0_5(at.txn)]:
+            text = f"FULLTEXT INDEX while {', '.join(older)} of an older release serves"
+            raise ErrUnsupportedDDLOperation(text)
+        remaining.append(NoteFullText(names, tuple(dropped)))
+    return tuple(remaining)
 
 
 def _note_fulltext(at: AlterContext, spec: NoteFullText) -> Job:
@@ -541,14 +553,16 @@ def _with_key_of_column(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, 
 
 
 def _with_shorter_indexes(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ...]:
-    """DROP COLUMN of a column in an index of several: the index goes on without it (MySQL manual,
-    "ALTER TABLE"). So also DROP INDEX, and ADD INDEX of the same name on the other columns if there
-    are any; a primary key is clustered from then on. Not of partial indexes, those on expressions,
-    and a primary key that would have no column left."""
+    """The specs with shorter indexes: DROP COLUMN removes the column from composite indexes (MySQL
+    manual, "ALTER TABLE").
+
+    So it adds DROP INDEX, and ADD INDEX of the same name on the remaining columns, if any. A
+    primary key becomes clustered. Excludes partial indexes, indexes on expressions, and a primary
+    key that would lose all columns."""
     table = at.table
-    columns = {each.id: each for each in table.cols}
+    columns = {column.id: column for column in table.cols}
     dropped = {spec.name.lower() for spec in specs if isinstance(spec, DropColumn)}
-    gone = {spec.name.lower() for spec in specs if isinstance(spec, DropIndex)}
+    dropped_indexes = {spec.name.lower() for spec in specs if isinstance(spec, DropIndex)}
     renamed = {
         spec.name.lower(): spec.new_name if isinstance(spec, RenameColumn) else spec.column.name
         for spec in specs
@@ -562,7 +576,7 @@ def _with_shorter_indexes(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec
         is_plain = not index.is_partial and not any(column.hidden for column, _ in parts)
         if index.is_primary and not stays:
             continue
-        if not is_changed or not is_plain or index.idx_name.L in gone:
+        if not is_changed or not is_plain or index.idx_name.L in dropped_indexes:
             continue
         more.append(DropIndex(index.idx_name.O))
         if stays:
@@ -583,8 +597,8 @@ def _with_shorter_indexes(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec
 
 
 def _rank(spec: Spec) -> int:
-    """In which order specs are done: each finds what those before it leave. Columns go last, for
-    indexes on them go before."""
+    """The order of specs: each works on the result of those before it. Columns are dropped last,
+    after the indexes on them."""
     if isinstance(spec, DropIndex | DropConstraint):
         return 0
     if isinstance(spec, ModifyColumn | RenameColumn):
@@ -598,12 +612,12 @@ def _note_names(at: AlterContext, specs: Sequence[Spec]) -> None:
     """Collect the names that clauses of one statement add or drop. Raises 1075 for two
     AUTO_INCREMENT columns."""
     columns = [spec.column for spec in specs if isinstance(spec, AddColumn | ModifyColumn)]
-    if sum(each.auto_increment for each in columns) > 1:
+    if sum(column.auto_increment for column in columns) > 1:
         raise ErrWrongAutoKey()
     at.adds_numbers = any(isinstance(s, AddColumn) and s.column.auto_increment for s in specs)
-    asked = (s.options.get("auto_increment", "") for s in specs if isinstance(s, TableOptions))
-    at.first_number = max((int(each) for each in asked if each.isdigit()), default=1)
-    at.numbers_column = any(each.auto_increment for each in columns)
+    starts = (s.options.get("auto_increment", "") for s in specs if isinstance(s, TableOptions))
+    at.first_number = max((int(start) for start in starts if start.isdigit()), default=1)
+    at.numbers_column = any(column.auto_increment for column in columns)
     added = [spec.index for spec in specs if isinstance(spec, AddIndex)]
     dropped = frozenset(spec.name.lower() for spec in specs if isinstance(spec, DropColumn))
     renamed = _renamed(specs)
@@ -630,12 +644,16 @@ def _note_names(at: AlterContext, specs: Sequence[Spec]) -> None:
     at.dropped_columns, at.replaced_columns = dropped, dropped & new
     at.keyed_columns = _columns_of(added)
     at.added_keys = tuple(map(_whole_columns, added))
-    at.leading_columns = _columns_of([evolve(each, parts=each.parts[:1]) for each in added])
-    at.primary_columns = _columns_of([each for each in added if each.kind == "primary"])
+    at.leading_columns = _columns_of(
+        [evolve(definition, parts=definition.parts[:1]) for definition in added]
+    )
+    at.primary_columns = _columns_of(
+        [definition for definition in added if definition.kind == "primary"]
+    )
 
 
 def _renamed(specs: Sequence[Spec]) -> dict[str, str]:
-    """Former and new names of columns that get another one, in lower case."""
+    """former name -> new name of the renamed columns, in lower case."""
     pairs = (
         (spec.name, spec.new_name if isinstance(spec, RenameColumn) else spec.column.name)
         for spec in specs
@@ -645,7 +663,7 @@ def _renamed(specs: Sequence[Spec]) -> dict[str, str]:
 
 
 def _whole_columns(index: IndexDefinition) -> tuple[str, ...]:
-    """The columns that an index begins with, without prefixes; none of a partial one."""
+    """The leading columns of an index that have no prefix length; empty for a partial index."""
     whole = takewhile(lambda part: part.column is not None and part.length < 0, index.parts)
     return () if index.where is not None else tuple((part.column or "").lower() for part in whole)
 
@@ -655,7 +673,7 @@ def _columns_of(indexes: Sequence[IndexDefinition]) -> frozenset[str]:
     return frozenset(part.column.lower() for part in parts if part.column is not None)
 
 
-# -- who builds what -------------------------------------------------------------------------------
+# -- builders --------------------------------------------------------------------------------------
 
 
 def drop_constraint(at: AlterContext, spec: nodes.DropConstraint) -> Job | None:

@@ -1,30 +1,30 @@
-"""A statement that changes the schema, as values: what it reads, and the Change it comes to.
+"""A statement that changes the schema, as values: its input, and the resulting Change.
 
-    session     commits what is open -> a snapshot -> build -> Change -> submits it, waits, tells
-    EXPLAIN                             a snapshot -> build -> Change -> prints it
+    session     commits open work -> a snapshot -> build -> Change -> submits it, waits, answers
+    EXPLAIN                          a snapshot -> build -> Change -> prints it
     build       (SchemaReader, statement, its text) -> Change
 
-A builder reads one snapshot of the catalog and what of the session counts, refuses early and
-exactly, and returns the jobs that are to be run. It submits nothing, commits nothing and waits for
-nobody: that is the session's (sql/session/schema_change.py). The owner judges again when a job
-runs, for the snapshot is older by a queue.
+A builder reads one snapshot of the catalog and the settings of the session. It refuses early and
+exactly, and returns the jobs to be run. It does not submit, commit or wait: the session does
+(sql/session/schema_change.py). The owner checks again when a job runs, because the catalog may have
+changed while the job was queued.
 
-Of ALTER TABLE each spec has a builder of its own:
+Each spec of an ALTER TABLE has its own builder:
 
-    BuildSpec = (AlterContext, Spec) -> Job | None        None: nothing to do, and a note says why
+    BuildSpec = (AlterContext, Spec) -> Job | None        None: nothing to do, with a note
 
-A builder looks and refuses early; it changes nothing. `altering.table` is the table as it will be
-once the specs before this one are done, so that ADD COLUMN c, ADD INDEX (c) finds its column.
+Such a builder also changes nothing. `altering.table` includes the changes of earlier specs, so that
+ADD COLUMN c, ADD INDEX (c) finds its column.
 
-What of a session's settings counts when a column or a key is defined.
+Settings of the session that affect the definition of a column or a key:
 
                           strict             not strict
 TEXT, BLOB, JSON DEFAULT ''   1101           no default (JSON: null), warning 1101
 VARCHAR(n) too long       1074               TEXT(n), warning 1246
 DEFAULT 0 of a moment     1067 under NO_ZERO_DATE, else the zero moment
 
-tidb_enable_clustered_index: which primary keys that do not say it themselves hold the rows; ON all,
-OFF none, INT_ONLY those of one integer.
+tidb_enable_clustered_index decides which primary keys are clustered by default: ON all, OFF none,
+INT_ONLY those of one integer column.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -81,21 +81,28 @@ COMPUTED = frozenset({"information_schema", "performance_schema"})
 Warn = Callable[[int, str], None]
 
 
-# -- what of the session counts --------------------------------------------------------------------
+# -- settings of the session -----------------------------------------------------------------------
 
 
-def _silent(code: int, said: str) -> None: ...
+def _silent(code: int, text: str) -> None: ...
 
 
 class Modes(NamedTuple):
-    """`zero_dates`: a default may be the zero date, `any_day`: the 31st of any month, which 0.4.0
-    does not read; `zone`: where written moments are meant; `strict_double`: DOUBLE(n) without a
-    scale is refused; `reads_auto`: expressions may name the AUTO_INCREMENT column; `has_older`:
-    whether a node of 0.4.0 serves, which must read it all; `zero_parts`: a default's month or day
-    may be zero; `collations`: those of charsets where none is said; `engines`: an unknown
-    engine is replaced, with a warning; `fulltext`: names of FULLTEXT keys are noted, since MySQL
-    has the keys and programs made for it drop them; `keyed_numbers`: an index begins with the
-    AUTO_INCREMENT column, as in MySQL."""
+    """Settings that affect definitions.
+
+    zero_dates      a default may be the zero date
+    zone            the zone of written moments
+    strict_double   DOUBLE(n) without a scale is refused
+    reads_auto      expressions may name the AUTO_INCREMENT column
+    any_day         a default may be the 31st of any month, which 0.4.0 does not read
+    has_older       whether a node of 0.4.0 serves, which must be able to read the definition
+    zero_parts      month or day of a default may be zero
+    collations      the default collations of charsets
+    engines         an unknown engine is replaced, with a warning
+    fulltext        the table records the names of FULLTEXT keys, because programs for MySQL
+                    drop such keys
+    keyed_numbers   an index must begin with the AUTO_INCREMENT column, as in MySQL
+    """
 
     strict: bool = True
     zero_dates: bool = False
@@ -118,13 +125,13 @@ STRICT = Modes()
 
 
 def require_primary_key(reader: "SchemaReader", has_one: bool) -> None:
-    """Raises 3750 for a table that would be without one under sql_require_primary_key."""
+    """Raises 3750 for a table without a primary key under sql_require_primary_key."""
     if not has_one and reader.variable("sql_require_primary_key") == "ON":
         raise ErrTableWithoutPrimaryKey()
 
 
 def modes_of(reader: "SchemaReader", warn: Warn, note: Warn = _silent) -> Modes:
-    """Of a session, by the texts of its variables."""
+    """The modes of a session, from its variables."""
     variable = reader.variable
     sql_mode = variable("sql_mode")
     strict = "STRICT" in sql_mode
@@ -138,8 +145,8 @@ def modes_of(reader: "SchemaReader", warn: Warn, note: Warn = _silent) -> Modes:
     collations = default_collations(variable)
     engines = "NO_ENGINE_SUBSTITUTION" not in sql_mode
     as_mysql = variable("exuvia_compatibility") == "mysql"
-    noted = as_mysql and not before_0_5(reader.txn)
-    more = zero_parts, collations, engines, noted, as_mysql
+    notes_fulltext = as_mysql and not before_0_5(reader.txn)
+    more = zero_parts, collations, engines, notes_fulltext, as_mysql
     return Modes(strict, zero_dates, warn, note, reader.zone, *facts, *more)
 
 
@@ -147,23 +154,23 @@ def modes_of(reader: "SchemaReader", warn: Warn, note: Warn = _silent) -> Modes:
 
 
 class JobRequest(NamedTuple):
-    """A job to be run to its end. `name`: how its table is called should it be absent by then."""
+    """A job to be run to its end. `name`: the table's name for the error if it no longer exists."""
 
     job: Job
     name: str = ""
 
 
 class Absent(NamedTuple):
-    """Something the statement names that is not there: no job."""
+    """A name in the statement that does not exist: it has no job."""
 
     name: str
 
 
 class Existence(NamedTuple):
-    """IF [NOT] EXISTS. `codes`: ends of a job that mean that there was nothing to do.
+    """IF [NOT] EXISTS. `codes`: errors of a job that mean that there was nothing to do.
 
-    `error` is told of all that is absent, by its names; None: the job's own error is. It is a note
-    where `is_noted`, and raised where not."""
+    `error` is built from the names of all absent objects; None: the job's own error is used. With
+    `is_noted` it becomes a note, otherwise it is raised."""
 
     codes: frozenset[int] = frozenset()
     is_noted: bool = False
@@ -174,7 +181,7 @@ NO_RULE = Existence()
 
 
 class SelectedRows(NamedTuple):
-    """What fills a new table: a query, and the columns it answered when the table was defined."""
+    """The source of a new table's rows: a query, and its columns when the table was defined."""
 
     query: exp.Query
     columns: Sequence[OutputColumn]
@@ -190,13 +197,13 @@ class CreateTemporary(NamedTuple):
 
 
 class DropTemporary(NamedTuple):
-    """These tables of the session go."""
+    """Drop these temporary tables of the session."""
 
     tables: tuple[Table, ...]
 
 
 class TruncateTemporary(NamedTuple):
-    """The same table of the session under a new id."""
+    """Empty a temporary table of the session by giving it a new id."""
 
     table: Table
 
@@ -206,12 +213,14 @@ Local = CreateTemporary | DropTemporary | TruncateTemporary
 
 @dataclass(frozen=True)
 class Change:
-    """What a statement comes to: first what it does in its session alone, then its jobs, one after
-    the other, then its end.
+    """The effects of a statement, in order: on its session's own tables, its jobs, its result.
 
-    `refusal`: what it ends with after these jobs (DROP TABLE a, b with b refused: a has gone, as in
-    TiDB). `affected` is what it counts when it has ended well, `rows` what its one job's table is
-    filled with before anybody sees it, `leaves_database`: no database is current afterwards."""
+    refusal           the error after these jobs (DROP TABLE a, b with b refused: a is dropped,
+                      as in TiDB)
+    affected          the number of affected rows that is reported on success
+    rows              loaded into the table of its one job before the table becomes public
+    leaves_database   no database is current afterwards
+    """
 
     jobs: tuple[JobRequest | Absent, ...] = ()
     notes: tuple[Note, ...] = ()
@@ -223,44 +232,44 @@ class Change:
     leaves_database: bool = False
 
     def told(self, absent: Sequence[tuple[str, Refused | None]] = ()) -> tuple[Note, ...]:
-        """The notes of its end. `absent` by name, with the end of its job if it had one.
+        """The notes of the finished statement. `absent`: names, with the error of their job if any.
 
-        Raises its refusal, or what is said of all that is absent."""
+        Raises the refusal, or the error for all absent names."""
         if self.refusal is not None:
             raise self.refusal
         error = self.existence.error
         if absent and error is not None and not self.existence.is_noted:
             raise error(",".join(name for name, _ in absent))
-        found = [end if error is None else error(name) for name, end in absent]
-        return tuple(note_of(each) for each in found if each is not None) or self.notes
+        errors = [end if error is None else error(name) for name, end in absent]
+        return tuple(note_of(refusal) for refusal in errors if refusal is not None) or self.notes
 
 
 Build = Callable[["SchemaReader", Any, str], Change]
-"""(what it reads, the statement, its text) -> what it comes to. Raises Refused."""
+"""(reader, statement, its text) -> Change. Raises Refused."""
 
 
 def of_job(job: Job | None, notes: Sequence[Note] = ()) -> Change:
-    """The change of one job, or of none."""
+    """The change with this job; an empty change for None."""
     return Change(() if job is None else (JobRequest(job),), tuple(notes))
 
 
 def note_of(error: Refused) -> Note:
-    """An error that is only told."""
+    """The error as a note."""
     return Note("Note", error.code, error.message)
 
 
 def unneeded(error: Refused, is_noted: bool) -> Change:
-    """Nothing to do: a note where IF [NOT] EXISTS was said, else the error is raised."""
+    """A change without jobs: with IF [NOT] EXISTS the error is a note, otherwise it is raised."""
     if not is_noted:
         raise error
     return Change(notes=(note_of(error),))
 
 
-# -- what a builder reads --------------------------------------------------------------------------
+# -- the input of a builder ------------------------------------------------------------------------
 
 
 class SchemaReader:
-    """The catalog in one snapshot, and what of a session counts; nothing can be changed by it.
+    """Read-only access to the catalog in one snapshot and to the session's settings.
 
     `txn` is never committed. Queries are planned in `context`, which has the same snapshot."""
 
@@ -280,11 +289,11 @@ class SchemaReader:
 
     @property
     def zone(self) -> tzinfo | None:
-        """That of a written TIMESTAMP."""
+        """The zone of a written TIMESTAMP."""
         return self.context.zone
 
     def variable(self, name: str) -> str:
-        """Text of a system variable."""
+        """The value of a system variable, as text."""
         return self.context.variable(name)
 
     def moment(self) -> int:
@@ -295,30 +304,30 @@ class SchemaReader:
         return matching(self._folder, pattern)
 
     def count(self, span: Span) -> int:
-        """About how many keys the store has there."""
+        """The estimated number of keys in the span."""
         return self._store.count(span)
 
     def shown(self, name: TableName) -> str:
-        """As errors name it: database.table."""
+        """database.table, as in error texts."""
         return f"{name.db or self.database}.{name.name}"
 
     def temporary(self, name: TableName) -> Table | None:
         """The session's temporary table of that name."""
         return self.context.temporary(name.db or self.database, name.name)
 
-    def refuse_temporary(self, name: TableName, what: str) -> None:
+    def refuse_temporary(self, name: TableName, operation: str) -> None:
         """8200 for a schema change of a temporary table."""
         if self.temporary(name) is not None:
-            raise _of_temporary(what)
+            raise _of_temporary(operation)
 
     def database_named(self, name: str | None) -> DatabaseInfo:
-        """The database meant. Raises 1046, 1049, 1044 (a computed one)."""
-        wanted = name or self.database
-        if not wanted:
+        """The named or else the current database. Raises 1046, 1049, 1044 (a computed one)."""
+        database = name or self.database
+        if not database:
             raise ErrNoDB()
-        if wanted.lower() in COMPUTED:
-            raise ErrDBaccessDenied(self.user, self.host, wanted)
-        return self.schemas.database(self.txn, wanted)
+        if database.lower() in COMPUTED:
+            raise ErrDBaccessDenied(self.user, self.host, database)
+        return self.schemas.database(self.txn, database)
 
     def table(self, database: DatabaseInfo, name: str) -> TableInfo:
         """A table, a view or a sequence. Raises 1146."""
@@ -333,33 +342,33 @@ class SchemaReader:
             if error.code != ErrBadDB.code:
                 raise
             raise ErrNoSuchTable(table.db or self.database, table.name) from None
-        found = self.table(database, table.name)
-        if is_system(found):
+        info = self.table(database, table.name)
+        if is_system(info):
             raise ErrUnsupportedDDLOperation(f"schema change of system table '{table.name}'")
-        if found.is_local_temporary:
+        if info.is_local_temporary:
             raise _of_temporary("ALTER TABLE")
-        return database, found
+        return database, info
 
     def find(self, database: str, table: str) -> tuple[DatabaseInfo, TableInfo] | None:
-        """A table by its names, if it is there."""
+        """A database and a table by their names; None if either does not exist."""
         try:
-            found = self.schemas.table(self.txn, database, table)
+            stored = self.schemas.table(self.txn, database, table)
         except Refused as error:
             if error.code in (ErrBadDB.code, ErrNoSuchTable.code):
                 return None
             raise
-        return found.database, found.info
+        return stored.database, stored.info
 
 
-def _of_temporary(what: str) -> Refused:
-    said = f"TiDB doesn't support {what} for local temporary table"
-    return ErrUnsupportedDDLOperation.with_text(said)
+def _of_temporary(operation: str) -> Refused:
+    text = f"TiDB doesn't support {operation} for local temporary table"
+    return ErrUnsupportedDDLOperation.with_text(text)
 
 
-def refuse_cached(table: TableInfo, what: str) -> None:
-    """8242: of a table that is CACHEd only NOCACHE may be asked."""
+def refuse_cached(table: TableInfo, operation: str) -> None:
+    """Raises 8242 for a cached table: only NOCACHE is allowed."""
     if table.cache_table_status:
-        raise ErrOptOnCacheTable(what)
+        raise ErrOptOnCacheTable(operation)
 
 
 def charsets_of(table: TableInfo) -> set[str]:
@@ -376,9 +385,9 @@ def refuse_new_charsets(reader: SchemaReader, charsets: Iterable[str]) -> None:
     beyond = new & CHARSETS_OF_MYSQL.keys()
     if beyond and reader.variable("exuvia_compatibility") != "mysql":
         raise ErrUnknownCharacterSet(min(beyond))
-    if new and (older := [each.title for each in before_0_5(reader.txn)]):
-        said = f"CHARACTER SET {min(new)} while {', '.join(older)} of an older release serves"
-        raise ErrUnsupportedDDLOperation(said)
+    if new and (older := [member.title for member in before_0_5(reader.txn)]):
+        text = f"CHARACTER SET {min(new)} while {', '.join(older)} of an older release serves"
+        raise ErrUnsupportedDDLOperation(text)
 
 
 def refuse_new_collations(reader: SchemaReader, collations: Iterable[str]) -> None:
@@ -389,11 +398,11 @@ def refuse_new_collations(reader: SchemaReader, collations: Iterable[str]) -> No
     if not new:
         return
     if reader.variable("exuvia_compatibility") != "mysql":
-        said = f"Unsupported collation when new collation is enabled: '{min(new)}'"
-        raise ErrUnknownCollation.with_text(said)
-    if older := [each.title for each in before_0_5(reader.txn)]:
-        said = f"COLLATE {min(new)} while {', '.join(older)} of an older release serves"
-        raise ErrUnsupportedDDLOperation(said)
+        text = f"Unsupported collation when new collation is enabled: '{min(new)}'"
+        raise ErrUnknownCollation.with_text(text)
+    if older := [member.title for member in before_0_5(reader.txn)]:
+        text = f"COLLATE {min(new)} while {', '.join(older)} of an older release serves"
+        raise ErrUnsupportedDDLOperation(text)
 
 
 def collations_of(table: TableInfo) -> set[str]:
@@ -422,25 +431,25 @@ class AlterContext:
         self.text = text
         self.notes: list[Note] = []
         self.earlier = earlier  # changes of another statement whose job this one joins
-        self.with_new_columns = table  # with those that it, or the earlier one, adds
-        self.is_several = False  # the statement asks for more than one change
-        self.next_auto = 1  # what an AUTO_INCREMENT = n before this spec asked for
-        self.dropped_indexes: frozenset[str] = frozenset()  # by the statement, in lower case:
+        self.with_new_columns = table  # with the columns that this or the earlier statement adds
+        self.is_several = False  # the statement has more than one change
+        self.next_auto = 1  # the n of an AUTO_INCREMENT = n before this spec
+        self.dropped_indexes: frozenset[str] = frozenset()  # by the statement, in lower case
         self.dropped_keys: frozenset[str] = frozenset()  # foreign keys, in lower case
-        self.dropped_columns: frozenset[str] = frozenset()  # others may take their names
-        self.dropped_checks: frozenset[str] = frozenset()  # and those that it adds
+        self.dropped_columns: frozenset[str] = frozenset()  # other columns may take their names
+        self.dropped_checks: frozenset[str] = frozenset()
         self.added_checks: frozenset[str] = frozenset()
         self.renamed_columns: frozenset[str] = frozenset()  # by their former names
-        self.replaced_columns: frozenset[str] = frozenset()  # dropped, and a name of new ones
-        self.keyed_columns: frozenset[str] = frozenset()  # of indexes that the statement adds
-        self.added_keys: tuple[tuple[str, ...], ...] = ()  # the whole columns that these begin with
-        self.leading_columns: frozenset[str] = frozenset()  # the first of each of these
-        self.primary_columns: frozenset[str] = frozenset()  # of its new primary key
-        self.drops_primary = False  # its primary key, also for another one
+        self.replaced_columns: frozenset[str] = frozenset()  # dropped, and the name is reused
+        self.keyed_columns: frozenset[str] = frozenset()  # columns of the added indexes
+        self.added_keys: tuple[tuple[str, ...], ...] = ()  # their leading columns without prefixes
+        self.leading_columns: frozenset[str] = frozenset()  # the first column of each
+        self.primary_columns: frozenset[str] = frozenset()  # columns of the new primary key
+        self.drops_primary = False  # also if it adds another primary key
         self.numbers_column = False  # it makes a column AUTO_INCREMENT
-        self.adds_numbers = False  # it adds an AUTO_INCREMENT column,
-        self.first_number = 1  # whose numbers begin so
-        self.former_names: dict[str, Name] = {}  # of columns that it changes, by their new names
+        self.adds_numbers = False  # it adds an AUTO_INCREMENT column
+        self.first_number = 1  # the first value of that column
+        self.former_names: dict[str, Name] = {}  # new name -> former name of changed columns
 
     @property
     def is_as_mysql(self) -> bool:
@@ -453,7 +462,7 @@ class AlterContext:
         return self.reader.zone
 
     def names_of_earlier(self, noun: str) -> list[str]:
-        """Names of such elements that the earlier statement adds."""
+        """Names of elements of this kind that the earlier statement adds."""
         uses = (use for job in self.earlier if (of := kind_of(job).uses) for use in of(job))
         return [use.name for use in uses if (use.noun, use.verb) == (noun, "add")]
 
@@ -462,28 +471,30 @@ class AlterContext:
         self.notes.append(Note("Note", error.code, error.message))
         return None
 
-    def note(self, said: str) -> None:
+    def note(self, text: str) -> None:
         """A note of the statement."""
-        self.notes.append(Note("Note", ErrUnknown.code, said))
+        self.notes.append(Note("Note", ErrUnknown.code, text))
 
-    def warn(self, code: int, said: str) -> None:
+    def warn(self, code: int, text: str) -> None:
         """A warning of the statement."""
-        self.notes.append(Note("Warning", code, said))
+        self.notes.append(Note("Warning", code, text))
 
     @property
     def modes(self) -> Modes:
-        """What of the session's settings counts for columns and partitions."""
+        """The session's settings for columns and partitions."""
         return modes_of(self.reader, self.warn)
 
     def column(self, name: str) -> ColumnInfo | None:
-        """A column that clients see."""
-        wanted = name.lower()
-        return next((each for each in self.table.public_columns if each.name.L == wanted), None)
+        """The public column of this name, or None."""
+        lower = name.lower()
+        return next(
+            (column for column in self.table.public_columns if column.name.L == lower), None
+        )
 
     def index(self, name: str) -> IndexInfo | None:
-        """An index that clients see."""
-        found = self.table.index(name)
-        return found if found is not None and found.state == SchemaState.PUBLIC else None
+        """The public index of this name, or None."""
+        index = self.table.index(name)
+        return index if index is not None and index.state == SchemaState.PUBLIC else None
 
 
 BuildSpec = Callable[[AlterContext, Any], Job | None]

@@ -28,11 +28,11 @@ from exuvia.sql.schema.table_options import TO_UTF8MB4, check_charsets, table_op
 
 def options(at: AlterContext, spec: TableOptions) -> Job | None:
     """The job of a table option, or of CHARSET with COLLATE. Raises 8200 for others."""
-    asked = spec.options
-    if "charset" not in asked and "collate" not in asked:
+    written = spec.options
+    if "charset" not in written and "collate" not in written:
         return table_options(at, spec)
-    check_charsets(asked)
-    return _charset(at, asked.get("charset"), asked.get("collate"), columns_too=False)
+    check_charsets(written)
+    return _charset(at, written.get("charset"), written.get("collate"), columns_too=False)
 
 
 def convert_charset(at: AlterContext, spec: ConvertCharset) -> Job | None:
@@ -49,7 +49,7 @@ def _charset(
     refuse_new_charsets(at.reader, new[:1])
     refuse_new_collations(at.reader, new[1:])
     old = table.charset, table.collate
-    if new == old and all(_is_plain(each) or _of(each) == new for each in table.cols):
+    if new == old and all(_is_plain(c) or _of(c) == new for c in table.cols):
         return None
     _check_change(new, old)
     if columns_too and at.is_as_mysql and any(_sorts_anew(at, c, new) for c in table.cols):
@@ -60,48 +60,48 @@ def _charset(
             _check_column(at, column, new)
         # 1071 for an index whose texts become too long
         columns = {
-            each.id: each
-            if _is_plain(each)
-            else evolve(each, type=evolve(each.type, Charset=new[0], Collate=new[1]))
-            for each in table.cols
+            c.id: c
+            if _is_plain(c)
+            else evolve(c, type=evolve(c.type, Charset=new[0], Collate=new[1]))
+            for c in table.cols
         }
         for index in table.indexes:
             parts = index.idx_cols
             total = sum(part_bytes(columns[part.exuvia_column], part.length) for part in parts)
             if total > KEY_BYTES:
                 raise ErrTooLongKey(total, KEY_BYTES)
-        converted = tuple(columns[each.id] for each in table.cols)
+        converted = tuple(columns[c.id] for c in table.cols)
         reads_rows = touches_checks(at, evolve(table, cols=converted))
-    said = (*new, columns_too, reads_rows)
+    arguments = (*new, columns_too, reads_rows)
     code = ActionCode.TABLE_CHARSET
-    job = requests.change_option(code, at.database, table, *said, query=at.text)
+    job = requests.change_option(code, at.database, table, *arguments, query=at.text)
     return evolve(job, reorg_meta={}) if reads_rows else job
 
 
 def _by_columns(at: AlterContext, new: tuple[str, str]) -> Job:
-    """A MODIFY of each text column, which builds its indexes again, and the default of the table.
-    Raises what MODIFY does."""
+    """The job of a MODIFY for each text column, which rebuilds its indexes, and of the table's
+    default. Raises the errors of MODIFY."""
     jobs = []
     for column in at.table.public_columns:
         if _is_plain(column) or _of(column) == new:
             continue
         _check_change(new, _of(column))
-        made = evolve(column, type=evolve(column.type, Charset=new[0], Collate=new[1]))
-        jobs.append(retyped(at, column, made))
+        converted = evolve(column, type=evolve(column.type, Charset=new[0], Collate=new[1]))
+        jobs.append(retyped(at, column, converted))
     code = ActionCode.TABLE_CHARSET
     default = requests.change_option(code, at.database, at.table, *new, False, query=at.text)
     return combined([*as_changed_together(jobs), default])
 
 
 def _sorts_anew(at: AlterContext, column: ColumnInfo, new: tuple[str, str]) -> bool:
-    """Whether an index holds the column whose keys differ under the new collation."""
+    """Whether the column is indexed and its keys differ under the new collation."""
     if _is_plain(column) or _order(_of(column)[1]) == _order(new[1]):
         return False
     return bool(indexes_with(at.table, column.id))
 
 
 def _check_change(new: tuple[str, str], old: tuple[str, str]) -> None:
-    """8200 where bytes of rows would change."""
+    """Raises 8200 if bytes of rows would change."""
     if (new[0] == "utf8mb4" and old[0] in TO_UTF8MB4) or new[0] == old[0] == "utf8":
         return
     if new[0] != old[0]:
@@ -130,9 +130,9 @@ def _check_column(at: AlterContext, column: ColumnInfo, new: tuple[str, str]) ->
             f"converting collation of column '{column.name.L}' from '{old[1]}' to '{new[1]}' "
             "when partitions are cut by it.",
         )
-    made = evolve(column, type=evolve(column.type, Charset=new[0], Collate=new[1]))
-    check_computed(table, column, made.type)
-    check_modify(at, column, made)
+    converted = evolve(column, type=evolve(column.type, Charset=new[0], Collate=new[1]))
+    check_computed(table, column, converted.type)
+    check_modify(at, column, converted)
 
 
 def _is_plain(column: ColumnInfo) -> bool:

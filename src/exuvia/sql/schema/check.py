@@ -1,15 +1,15 @@
-"""CHECK constraints: as written they become what is kept, with MySQL's refusals in TiDB's order.
+"""CHECK constraints: from the statement to the catalog, with MySQL's refusals in TiDB's order.
 
-    3822 name twice · 1059 name too long (also one that was made up: t_chk_1)
-    3813 of a column, names another one · 3820, 1054 names no column · 3818 AUTO_INCREMENT
-    3814 a function that asks for more than the row · 3815 a subquery · 3816 a variable
+    3822 duplicate name · 1059 name too long (also a generated one: t_chk_1)
+    3813 in a column, names another one · 3820, 1054 unknown column · 3818 AUTO_INCREMENT
+    3814 a function that reads more than the row · 3815 a subquery · 3816 a variable
     3812 not a truth value · 3823 a column that a foreign key changes
 
-Those of the table come before those of its columns; what has no name is numbered in this order.
+The CHECKs of the table precede those of its columns; unnamed ones are numbered in this order.
 
     3940 ALTER or DROP of one that is not there     3959 DROP of a column that it shares with others
 
-Where tidb_enable_check_constraint is OFF, checks are neither made nor changed: a warning says so.
+If tidb_enable_check_constraint is OFF, CHECKs are neither added nor changed, with a warning.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -75,7 +75,7 @@ _OFF = "the switch of check constraint is off"
 
 
 class WrittenCheck(NamedTuple):
-    """A CHECK as written, and the column in whose definition it stands."""
+    """A CHECK as written, and the column whose definition contains it."""
 
     check: CheckConstraint
     column: str | None = None
@@ -84,58 +84,58 @@ class WrittenCheck(NamedTuple):
 def written_checks(
     checks: Sequence[CheckConstraint], columns: Sequence[ColumnDefinition]
 ) -> tuple[WrittenCheck, ...]:
-    """All of a CREATE TABLE: the table's, then its columns'."""
-    of_columns = (WrittenCheck(check, each.name) for each in columns for check in each.checks)
+    """All CHECKs of a CREATE TABLE: the table's, then its columns'."""
+    of_columns = (WrittenCheck(check, column.name) for column in columns for check in column.checks)
     return (*(WrittenCheck(check) for check in checks), *of_columns)
 
 
-def named(table: str, wanted: Sequence[WrittenCheck], taken: Iterable[str]) -> tuple[str, ...]:
-    """Their names, made up where none was given. Raises 3822, 1059."""
-    known = set(taken)
-    for each in wanted:
-        if each.check.name is not None:
-            lower = each.check.name.lower()
-            if lower in known:
+def named(table: str, checks: Sequence[WrittenCheck], used_names: Iterable[str]) -> tuple[str, ...]:
+    """The names of the CHECKs, generated for unnamed ones. Raises 3822, 1059."""
+    used = set(used_names)
+    for written in checks:
+        if written.check.name is not None:
+            lower = written.check.name.lower()
+            if lower in used:
                 raise ErrCheckConstraintDupName(lower)
-            known.add(lower)
-    numbers = _free_numbers(f"{table.lower()}_chk_", known)
-    found = tuple(each.check.name or next(numbers) for each in wanted)
-    for text in found:
+            used.add(lower)
+    numbers = _free_numbers(f"{table.lower()}_chk_", used)
+    names = tuple(written.check.name or next(numbers) for written in checks)
+    for text in names:
         if len(text) > IDENTIFIER_CHARS:
             raise ErrTooLongIdent(text)
-    return found
+    return names
 
 
-def _free_numbers(prefix: str, taken: set[str]) -> Iterator[str]:
+def _free_numbers(prefix: str, used_names: set[str]) -> Iterator[str]:
     number = 1
     while True:
-        if f"{prefix}{number}" not in taken:
+        if f"{prefix}{number}" not in used_names:
             yield f"{prefix}{number}"
         number += 1
 
 
 def new_table_checks(
     table: str,
-    wanted: Sequence[WrittenCheck],
+    checks: Sequence[WrittenCheck],
     columns: Sequence[ColumnInfo],
     keys: Sequence[FkInfo],
 ) -> tuple[ConstraintInfo, ...]:
     """The constraints of a new table, numbered from 1."""
-    found, around = [], _Columns.of(columns)
-    for n, (each, text) in enumerate(zip(wanted, named(table, wanted, ()), strict=True), 1):
-        _check_columns(each, text, around)
-        found.append(_info(n, each, text, around, keys))
-    return tuple(found)
+    constraints, around = [], _Columns.of(columns)
+    for n, (written, text) in enumerate(zip(checks, named(table, checks, ()), strict=True), 1):
+        _check_columns(written, text, around)
+        constraints.append(_info(n, written, text, around, keys))
+    return tuple(constraints)
 
 
 def added_check(
     check: CheckConstraint, text: str, columns: Sequence[ColumnInfo], keys: Sequence[FkInfo]
 ) -> ConstraintInfo:
-    """The constraint of an ADD; it may name any column (else 1054)."""
+    """The constraint of an ADD CHECK. Raises 1054 for an unknown column."""
     around = _Columns.of(columns)
-    for each in column_names(check.condition):
-        if each.lower() not in around.by_name:
-            raise ErrBadField(each, f"check constraint {text} expression")
+    for column in column_names(check.condition):
+        if column.lower() not in around.by_name:
+            raise ErrBadField(column, f"check constraint {text} expression")
     return _info(0, WrittenCheck(check), text, around, keys)
 
 
@@ -158,22 +158,22 @@ class _Columns(NamedTuple):
         return cls(columns, by_name, scope_of(columns))
 
 
-def _check_columns(wanted: WrittenCheck, text: str, columns: _Columns) -> None:
-    for each in column_names(wanted.check.condition):
-        if wanted.column is not None and each.lower() != wanted.column.lower():
+def _check_columns(written: WrittenCheck, text: str, columns: _Columns) -> None:
+    for column in column_names(written.check.condition):
+        if written.column is not None and column.lower() != written.column.lower():
             raise ErrColumnCheckConstraintReferencesOtherColumn(text)
-        if each.lower() not in columns.by_name:
-            raise ErrTableCheckConstraintReferUnknown(text, each)
+        if column.lower() not in columns.by_name:
+            raise ErrTableCheckConstraintReferUnknown(text, column)
 
 
 def _info(
     number: int,
-    wanted: WrittenCheck,
+    written: WrittenCheck,
     text: str,
     columns: _Columns,
     keys: Sequence[FkInfo],
 ) -> ConstraintInfo:
-    tree = wanted.check.condition
+    tree = written.check.condition
     if has_subquery(tree):
         raise ErrCheckConstraintFunctionIsNotAllowed(text)
     if has_variable(tree):
@@ -181,15 +181,17 @@ def _info(
     function = disallowed_function(tree)
     if function:
         raise ErrCheckConstraintNamedFunctionIsNotAllowed(text, function)
-    lower = {each.lower() for each in column_names(tree)}
-    places = sorted(columns.by_name[each] for each in lower if each in columns.by_name)
+    lower = {column_name.lower() for column_name in column_names(tree)}
+    places = sorted(
+        columns.by_name[column_name] for column_name in lower if column_name in columns.by_name
+    )
     used = [columns.in_order[place] for place in places]
     for column in used:
         if column.auto_increment:
             raise ErrCheckConstraintRefersAutoIncrementColumn(text)
         for key in keys:
             changes = key.on_update in _CHANGING or key.on_delete in _EMPTYING
-            if changes and any(each.L == column.name.L for each in key.cols):
+            if changes and any(key_column.L == column.name.L for key_column in key.cols):
                 raise ErrCheckConstraintClauseUsingFKReferActionColumn(column.name.O, text)
     if not is_truth_value(tree):
         raise ErrNonBooleanExprForCheckConstraint(text)
@@ -197,8 +199,8 @@ def _info(
         id=number,
         constraint_name=name(text),
         constraint_cols=tuple(column.name for column in used),
-        enforced=wanted.check.enforced,
-        in_column=wanted.column is not None,
+        enforced=written.check.enforced,
+        in_column=written.column is not None,
         expr_string=restored(tree),
         state=SchemaState.PUBLIC,
     )
@@ -210,7 +212,7 @@ _CHANGING = (ReferOption.CASCADE, ReferOption.SET_NULL, ReferOption.SET_DEFAULT)
 _EMPTYING = (ReferOption.SET_NULL, ReferOption.SET_DEFAULT)
 
 
-# -- what a condition may name and call ------------------------------------------------------------
+# -- allowed names and functions -------------------------------------------------------------------
 
 
 _DISALLOWED = frozenset(
@@ -265,7 +267,7 @@ _TRUTH_FUNCTIONS = frozenset(
 
 
 def function_name(tree: exp.Expr) -> str:
-    """The name of a call in lower case, "" for what is none."""
+    """The name of the called function in lower case, "" for any other expression."""
     if isinstance(tree, exp.Anonymous):
         return str(tree.this).lower()
     return _OF_THEIR_OWN.get(type(tree), "")
@@ -273,29 +275,29 @@ def function_name(tree: exp.Expr) -> str:
 
 def disallowed_function(tree: exp.Expression) -> str:
     """The first function that depends on more than its arguments, "" if none does."""
-    found = (function_name(each) for each in walks.walk(tree))
+    names = (function_name(node) for node in walks.walk(tree))
     bare = (
-        each.name.lower()
-        for each in walks.find_all(tree, exp.Column)
-        if not each.table and not each.this.args.get("quoted")
+        column.name.lower()
+        for column in walks.find_all(tree, exp.Column)
+        if not column.table and not column.this.args.get("quoted")
     )
-    words = (each for each in bare if each in ("localtime", "localtimestamp"))
-    return next((each for each in (*found, *words) if each in _DISALLOWED), "")
+    words = (word for word in bare if word in ("localtime", "localtimestamp"))
+    return next((function for function in (*names, *words) if function in _DISALLOWED), "")
 
 
 def has_subquery(tree: exp.Expression) -> bool:
-    """Whether a query stands in it."""
+    """Whether it contains a subquery."""
     return walks.find(tree, exp.Query, exp.Exists) is not None
 
 
 def has_variable(tree: exp.Expression) -> bool:
-    """Whether @user or @@system stands in it."""
+    """Whether it contains @user or @@system."""
     return walks.find(tree, exp.Parameter, exp.SessionParameter) is not None
 
 
 def column_names(tree: exp.Expression) -> list[str]:
     """The columns named, as written, each once."""
-    return list(dict.fromkeys(each.name for each in walks.find_all(tree, exp.Column)))
+    return list(dict.fromkeys(column.name for column in walks.find_all(tree, exp.Column)))
 
 
 def is_truth_value(tree: exp.Expression) -> bool:
@@ -307,11 +309,11 @@ def is_truth_value(tree: exp.Expression) -> bool:
     return isinstance(tree, _TRUTHS)
 
 
-# -- of a CREATE TABLE -----------------------------------------------------------------------------
+# -- CREATE TABLE ----------------------------------------------------------------------------------
 
 
 def checks_are_on(txn: Transaction) -> bool:
-    """tidb_enable_check_constraint: where it is OFF, checks are neither made nor changed."""
+    """Whether tidb_enable_check_constraint is ON, so that CHECKs can be added and changed."""
     return variables.get_global(txn, "tidb_enable_check_constraint") != "OFF"
 
 
@@ -323,37 +325,40 @@ def table_with_checks(
     database: str,
     database_id: int | None = None,
 ) -> TableInfo:
-    """The table with its CHECKs, or a warning that they are off. `database_id`: where it will be
-    among others. Raises what stands at the head."""
-    wanted = written_checks(node.checks, node.columns)
-    if not wanted:
+    """The table with its CHECKs, or without them and a warning if they are off.
+
+    `database_id`: names must be unique in this database. Raises the errors listed in the module."""
+    checks = written_checks(node.checks, node.columns)
+    if not checks:
         return info
     if not checks_are_on(txn):
         warn(ErrUnknown.code, _OFF)
         return info
-    for each, text in zip(wanted, named(info.name.O, wanted, ()), strict=True):
-        _check_places(each.check, text, database, info.name.O)
-    found = new_table_checks(info.name.O, wanted, info.cols, info.foreign_keys)
+    for written, text in zip(checks, named(info.name.O, checks, ()), strict=True):
+        _check_places(written.check, text, database, info.name.O)
+    constraints = new_table_checks(info.name.O, checks, info.cols, info.foreign_keys)
     if database_id is not None:
-        _refuse_names_of_others(txn, database_id, found)
-    found = tuple(evolve(each, tbl_name=info.name) for each in found)
-    return evolve(info, constraint_info=found, max_cst_id=len(found))
+        _refuse_names_of_others(txn, database_id, constraints)
+    constraints = tuple(evolve(constraint, tbl_name=info.name) for constraint in constraints)
+    return evolve(info, constraint_info=constraints, max_cst_id=len(constraints))
 
 
 def _refuse_names_of_others(
-    txn: Transaction, database_id: int, wanted: Sequence[ConstraintInfo]
+    txn: Transaction, database_id: int, constraints: Sequence[ConstraintInfo]
 ) -> None:
-    """3822: a name is given once in a database, also one that was made up."""
-    taken = meta.taken_check_name(txn, database_id, [each.constraint_name.L for each in wanted])
-    if taken is not None:
-        raise ErrCheckConstraintDupName(taken)
+    """Raises 3822: names are unique in a database, including generated ones."""
+    duplicate = meta.taken_check_name(
+        txn, database_id, [constraint.constraint_name.L for constraint in constraints]
+    )
+    if duplicate is not None:
+        raise ErrCheckConstraintDupName(duplicate)
 
 
-# -- of an ALTER TABLE -----------------------------------------------------------------------------
+# -- ALTER TABLE -----------------------------------------------------------------------------------
 
 
 def with_checks_of_columns(specs: Sequence[Spec]) -> Iterator[Spec]:
-    """The specs, and after an ADD COLUMN an ADD CHECK for each that its definition holds."""
+    """The specs, with an ADD CHECK after an ADD COLUMN for each CHECK in its definition."""
     for spec in specs:
         yield spec
         if isinstance(spec, AddColumn):
@@ -366,11 +371,12 @@ def with_check_names(
     more: Iterable[str] = (),
     freed: AbstractSet[str] = frozenset(),
 ) -> tuple[Spec, ...]:
-    """The specs with a name for each CHECK that was given none. `more`: names that are taken beside
-    the table's, `freed`: names of the table's that are not. Raises 3822, 1059."""
-    wanted = [WrittenCheck(spec.check) for spec in specs if isinstance(spec, AddCheck)]
-    taken = {*(each.constraint_name.L for each in table.checks), *more} - freed
-    names = iter(named(table.name.O, wanted, taken))
+    """The specs with a generated name for each unnamed CHECK. Raises 3822, 1059.
+
+    `more`: used names in addition to the table's. `freed`: names of the table that become free."""
+    added = [WrittenCheck(spec.check) for spec in specs if isinstance(spec, AddCheck)]
+    used_names = {*(constraint.constraint_name.L for constraint in table.checks), *more} - freed
+    names = iter(named(table.name.O, added, used_names))
     return tuple(
         AddCheck(evolve(spec.check, name=next(names))) if isinstance(spec, AddCheck) else spec
         for spec in specs
@@ -378,7 +384,7 @@ def with_check_names(
 
 
 def add_check(at: AlterContext, spec: AddCheck) -> Job | None:
-    """ADD CONSTRAINT c CHECK (...). Raises what stands at the head."""
+    """ADD CONSTRAINT c CHECK (...). Raises the errors listed in the module."""
     if not checks_are_on(at.txn):
         return _off(at)
     check: CheckConstraint = spec.check
@@ -395,13 +401,15 @@ def drop_check(at: AlterContext, name: str) -> Job | None:
     """DROP CHECK, DROP CONSTRAINT. Raises 3940."""
     if not checks_are_on(at.txn):
         return _off(at)
-    found = _check_is_there(at, name)
-    goes = {each.L for each in found.constraint_cols} & (at.dropped_columns | at.renamed_columns)
+    constraint = _check_is_there(at, name)
+    goes = {column.L for column in constraint.constraint_cols} & (
+        at.dropped_columns | at.renamed_columns
+    )
     at_once = bool(goes) or name.lower() in at.added_checks
-    if at_once and (older := [each.title for each in before_0_5(at.txn)]):
-        said = f"DROP CHECK {name} beside what takes its name or its columns"
+    if at_once and (older := [member.title for member in before_0_5(at.txn)]):
+        text = f"DROP CHECK {name} with a change that reuses its name or changes its columns"
         where = f"while {', '.join(older)} of an older release serves"
-        raise ErrUnsupportedDDLOperation(f"{said} {where}")
+        raise ErrUnsupportedDDLOperation(f"{text} {where}")
     return requests.drop_check(at.database, at.table, name, at_once=at_once, query=at.text)
 
 
@@ -414,9 +422,9 @@ def alter_check(at: AlterContext, spec: AlterCheck) -> Job | None:
 
 
 def _check_is_there(at: AlterContext, name: str) -> ConstraintInfo:
-    for each in at.table.checks:
-        if each.constraint_name.L == name.lower() and each.state == SchemaState.PUBLIC:
-            return each
+    for constraint in at.table.checks:
+        if constraint.constraint_name.L == name.lower() and constraint.state == SchemaState.PUBLIC:
+            return constraint
     raise ErrConstraintNotFound(name)
 
 
@@ -426,14 +434,15 @@ def _off(at: AlterContext) -> Job | None:
 
 
 def touches_checks(at: AlterContext, changed: TableInfo) -> bool:
-    """Whether CHECKs may judge rows of the changed table otherwise, so that its rows must be read.
-    Raises what binding one to the changed columns does; 8200 while a node serves that would not
-    hold writers to it."""
-    ids = {each.element for each in rules_touched(at.table, changed) if each.kind == CHECK}
-    for each in changed.checks:
-        if each.id in ids:
-            row_check(each, scope_of(changed.cols))
-    if ids and (older := [each.title for each in before_0_5(at.txn)]):
+    """Whether the change may alter the result of a CHECK, so that all rows must be read.
+
+    Raises the errors of binding a CHECK to the changed columns. Raises 8200 while a node serves
+    that would not enforce the CHECK for writers."""
+    ids = {rule.element for rule in rules_touched(at.table, changed) if rule.kind == CHECK}
+    for constraint in changed.checks:
+        if constraint.id in ids:
+            row_check(constraint, scope_of(changed.cols))
+    if ids and (older := [member.title for member in before_0_5(at.txn)]):
         change = "a change of a column that a CHECK constraint reads"
         raise ErrUnsupportedDDLOperation(
             f"{change} while {', '.join(older)} of an older release serves"
@@ -442,10 +451,10 @@ def touches_checks(at: AlterContext, changed: TableInfo) -> bool:
 
 
 def check_drop_column(at: AlterContext, column: ColumnInfo) -> None:
-    """Raises 3959 where a CHECK names this column and another one, unless it is dropped, too."""
+    """Raises 3959 if a CHECK names this column and another one, unless the CHECK is dropped too."""
     for check in at.table.checks:
         if check.constraint_name.L in at.dropped_checks:
             continue
-        names = [each.L for each in check.constraint_cols]
+        names = [read.L for read in check.constraint_cols]
         if column.name.L in names and len(names) > 1:
             raise ErrDependentByCheckConstraint(check.constraint_name.O, column.name.O)

@@ -10,11 +10,11 @@ those of MySQL's manual ("Data Types"): 1074, 1425, 1426, 1427, 1439, 1291.
     int unsigned    Tp 3   Flen 10 Decimal 0     varchar(255)  Tp 15  Flen 255 Decimal 0
     decimal(12,2)   Tp 246 Flen 12 Decimal 2     datetime(3)   Tp 12  Flen 23  Decimal 3
 
-DEFAULT and ON UPDATE are checked when the column is made, and kept as MySQL's text:
+DEFAULT and ON UPDATE are checked when the column is defined, and stored as MySQL's text:
 
     DEFAULT 5, '5', TRUE          default "5"        must convert to the column's type: 1067
     DEFAULT b'101'                default_bit        BIT and blobs, hexadecimal
-    DEFAULT CURRENT_TIMESTAMP(3)  default "CURRENT_TIMESTAMP(3)"   moments of as many digits
+    DEFAULT CURRENT_TIMESTAMP(3)  default "CURRENT_TIMESTAMP(3)"   with the digits of the type
     DEFAULT (expression)          the text, default_is_expr
     TEXT, BLOB, JSON              1101 for a literal
 """
@@ -88,7 +88,7 @@ Inherited = tuple[str, str]  # charset and collation of the table
 
 
 def check_name(text: str, wrong: MySQLError) -> str:
-    """The identifier, if it may be one. Refused 1059, or `wrong`."""
+    """The text, checked to be a valid identifier. Raises 1059, or `wrong`."""
     if not text or text != text.rstrip(" ") or "\0" in text:
         raise wrong(text)
     if wrong is ErrWrongColumnName and text.lower() == "_tidb_rowid":
@@ -99,7 +99,9 @@ def check_name(text: str, wrong: MySQLError) -> str:
 
 
 def check_place(place: Sequence[str], database: str, table: str) -> None:
-    """What a column's name was written with is where the column is. Raises 1102, 1103."""
+    """Check that the database and table written before a column's name are its own.
+
+    Raises 1102, 1103."""
     if place[1:] and place[-2].lower() != database.lower():
         raise ErrWrongDBName(place[-2])
     if place and place[-1].lower() != table.lower():
@@ -108,11 +110,11 @@ def check_place(place: Sequence[str], database: str, table: str) -> None:
 
 def place_of(column: exp.Column) -> tuple[str, ...]:
     """The table, or database and table, that a column's name is written with in an expression."""
-    return tuple(each for each in (column.db, column.table) if each)
+    return tuple(part for part in (column.db, column.table) if part)
 
 
 def check_generated_places(written: ColumnDefinition, database: str, table: str) -> None:
-    """A generated column names columns of its own table. Raises 1102, 1103."""
+    """Check that a generated column names only columns of its own table. Raises 1102, 1103."""
     if written.generated is not None:
         for column in walks.find_all(written.generated, exp.Column):
             check_place(place_of(column), database, table)
@@ -180,33 +182,39 @@ def column_infos(
     primary: frozenset[str],
     modes: Modes = STRICT,
 ) -> tuple[ColumnInfo, ...]:
-    """All columns of a new table; `primary` holds lower-case names.
+    """All columns of a new table. `primary`: lower-case names of the primary key's columns.
 
-    Raises 1060, 1113, 1117, 1075, and what generated_column.py refuses."""
+    Raises 1060, 1113, 1117, 1075, and the errors of generated_column.py."""
     if not written:
         raise ErrTableMustHaveColumns()
     if len(written) > COLUMNS:
         raise ErrTooManyFields()
-    seen: set[str] = set()
-    for each in written:
-        if each.name.lower() in seen:
-            raise ErrDupFieldName(each.name)
-        seen.add(each.name.lower())
-    if sum(each.auto_increment for each in written) > 1:
+    used: set[str] = set()
+    for definition in written:
+        if definition.name.lower() in used:
+            raise ErrDupFieldName(definition.name)
+        used.add(definition.name.lower())
+    if sum(definition.auto_increment for definition in written) > 1:
         raise ErrWrongAutoKey()
-    found = tuple(
-        column_info(each, n, inherited, each.primary or each.name.lower() in primary, modes)
-        for n, each in enumerate(written)
+    columns = tuple(
+        column_info(
+            definition,
+            n,
+            inherited,
+            definition.primary or definition.name.lower() in primary,
+            modes,
+        )
+        for n, definition in enumerate(written)
     )
-    table = TableColumns(found, modes.reads_auto)
-    for column in found:
+    table = TableColumns(columns, modes.reads_auto)
+    for column in columns:
         if column.is_generated:
             table.check_generated(column)
             if column.is_virtual and column.type.Flag & Flag.PRI_KEY:
                 raise ErrUnsupportedOnGeneratedColumn(
                     "Defining a virtual generated column as primary key"
                 )
-    return found
+    return columns
 
 
 # name: (code, display width signed, unsigned)
@@ -349,16 +357,16 @@ def _enumeration(
     column: str, written: DataType, inherited: Inherited, defaults: Defaults
 ) -> FieldType:
     charset, collate = _charset(written, inherited, defaults)
-    elements = tuple(_element(each, charset).rstrip(" ") for each in written.elems or ())
+    elements = tuple(_element(raw, charset).rstrip(" ") for raw in written.elems or ())
     is_set = written.name == "set"
-    known = set[str]()
+    used = set[str]()
     for element in elements:
-        if element.lower() in known:
+        if element.lower() in used:
             raise ErrDuplicatedValueInType(column, element, "SET" if is_set else "ENUM")
-        known.add(element.lower())
+        used.add(element.lower())
     if is_set and len(elements) > 64:
         raise ErrTooBigSet(column)
-    lengths = [len(each) for each in elements]
+    lengths = [len(element) for element in elements]
     width = sum(lengths) + len(lengths) - 1 if is_set else max(lengths, default=0)
     return FieldType(
         Tp=TypeCode.SET if is_set else TypeCode.ENUM,
@@ -371,17 +379,17 @@ def _enumeration(
 
 
 def _element(written: str | bytes, charset: str) -> str:
-    """Bytes are of the column's charset, with a question mark for what is no character of it."""
+    """The element as text. Bytes are decoded in the column's charset, with "?" for invalid ones."""
     if isinstance(written, str):
         return written
     return written.decode(CODECS.get(charset, "utf-8"), "replace").replace("\ufffd", "?")
 
 
 def _charset(written: DataType, inherited: Inherited, defaults: Defaults) -> Inherited:
-    said = written.charset
-    for each in written.earlier_collates:
-        said = resolve(said, each, inherited)[0]
-    charset, collate = resolve(said, written.collate, inherited, defaults)
+    explicit = written.charset
+    for earlier in written.earlier_collates:
+        explicit = resolve(explicit, earlier, inherited)[0]
+    charset, collate = resolve(explicit, written.collate, inherited, defaults)
     if written.binary and written.collate is None:
         collate = "binary" if charset == "binary" else f"{charset}_bin"
     return charset, collate
@@ -412,7 +420,8 @@ def _string(column: str, written: DataType, inherited: Inherited, defaults: Defa
 
 
 def _widened(column: str, written: DataType, inherited: Inherited, modes: Modes) -> DataType:
-    """A VARCHAR or VARBINARY that is too long as TEXT or BLOB, with a warning."""
+    """The type, with TEXT or BLOB and a warning in place of a VARCHAR or VARBINARY that is too
+    long."""
     if written.name not in ("varchar", "varbinary") or written.length is None:
         return written
     binary = (
@@ -422,9 +431,9 @@ def _widened(column: str, written: DataType, inherited: Inherited, modes: Modes)
     if written.length <= _ROW_BYTES // width:
         return written
     name = "blob" if binary else "text"
-    said = f"Converting column '{column}' from {'VARBINARY' if binary else 'VARCHAR'}"
-    modes.warn(ErrAutoConvert.code, f"{said} to {name.upper()}")
-    fields = {each: getattr(written, each) for each in written.__struct_fields__}
+    text = f"Converting column '{column}' from {'VARBINARY' if binary else 'VARCHAR'}"
+    modes.warn(ErrAutoConvert.code, f"{text} to {name.upper()}")
+    fields = {field: getattr(written, field) for field in written.__struct_fields__}
     return DataType(**{**fields, "name": name})
 
 
@@ -448,7 +457,7 @@ def _length(column: str, written: DataType, most: int) -> int:
 def _sized(
     kinds: dict[str, tuple[TypeCode, int]], name: str, length: int | None, width: int
 ) -> tuple[TypeCode, int]:
-    """TEXT(n) and BLOB(n) are the smallest type that holds n characters."""
+    """(code, bytes) of TEXT(n) or BLOB(n): the smallest type for n characters."""
     if length is None or name not in ("text", "blob"):
         return kinds[name]
     fitting = [kind for kind in kinds.values() if length * width <= kind[1]]
@@ -485,7 +494,7 @@ def with_default(info: ColumnInfo, written: ColumnDefinition, modes: Modes = STR
     if is_now(tree):
         return evolve(info, default=_now_text(info, tree))
     if info.type.Tp in TEXT_BLOBS or info.type.Tp == TypeCode.JSON:
-        # 1101, but where no mode is strict DEFAULT '' is none, and null for JSON
+        # 1101; without a strict mode DEFAULT '' means no default, and null for JSON
         error = ErrBlobCantHaveDefault(info.name.O)
         if modes.strict or literal_text(tree) != "":
             raise error
@@ -562,19 +571,21 @@ def _with_literal(info: ColumnInfo, tree: Tree, modes: Modes) -> ColumnInfo:
     try:
         mode = values.Mode(modes.zero_dates, modes.any_day, zero_parts=modes.zero_parts)
         value = values.from_text(text, info.type, mode)
-        if info.type.Tp == TypeCode.TIMESTAMP:  # a time that the zone's clocks skip is no moment
+        if info.type.Tp == TypeCode.TIMESTAMP:  # refuses a time that the zone's clocks skip
             values.from_text(text, info.type, mode._replace(zone=modes.zone))
-        shown = values.to_text(value, info.type)
+        stored = values.to_text(value, info.type)
     except Refused:
         raise ErrInvalidDefault(info.name.O) from None
     if info.type.family == Family.BYTES and isinstance(value, bytes):
         return evolve(info, default_bit=value.hex())
-    return evolve(info, default=shown if isinstance(shown, str) else shown.decode())
+    return evolve(info, default=stored if isinstance(stored, str) else stored.decode())
 
 
 def _default_element(info: ColumnInfo, tree: Tree, text: str) -> str:
-    """What DEFAULT says of an ENUM or SET: text is the names of elements, and no number as it is
-    for a value; a whole number is an index or bits, and not 0. Raises 1067."""
+    """The stored DEFAULT of an ENUM or SET. Raises 1067.
+
+    Text names elements: unlike in a value, it is never read as a number. A whole number is an index
+    or bits, but not 0."""
     kind = info.type
     invalid = ErrInvalidDefault(info.name.O)
     elements = kind.Elems or ()
@@ -589,22 +600,22 @@ def _default_element(info: ColumnInfo, tree: Tree, text: str) -> str:
     if not is_set:
         text = text.rstrip(" ")
     try:
-        shown = values.to_text(values.from_text(text, kind), kind)
+        stored = values.to_text(values.from_text(text, kind), kind)
     except Refused:
         raise invalid from None
-    assert isinstance(shown, str)
+    assert isinstance(stored, str)
     key = collation(kind.Collate).sort_key
 
-    def names(given: str) -> set[bytes]:
-        return {key(each) for each in (given.split(",") if is_set and given else (given,))}
+    def names(listed: str) -> set[bytes]:
+        return {key(element) for element in (listed.split(",") if is_set and listed else (listed,))}
 
-    if names(shown) != names(text):
+    if names(stored) != names(text):
         raise invalid
-    return shown
+    return stored
 
 
 def _is_named(kind: FieldType) -> bool:
-    """Text, or the name of an element."""
+    """Whether values are text or names of elements."""
     return kind.family == Family.STRING or kind.Tp in (TypeCode.ENUM, TypeCode.SET)
 
 
@@ -625,7 +636,7 @@ def _is_number(tree: Tree) -> bool:
 
 
 def _number_text(text: str) -> str:
-    """The value of a numeric literal as a text, which may be written in another way (007, 1e3)."""
+    """The value of a numeric literal as text: 7 for 007, 1000 for 1e3."""
     if "e" in text.lower():
         return str(values.to_text(float(text), types.DOUBLE))
     value = Decimal(text)
@@ -667,7 +678,7 @@ _ZERO_TEXT = {
 
 
 def with_origin_default(info: ColumnInfo, now: int, zone: tzinfo | None) -> ColumnInfo:
-    """The column with the value that existing rows show. `now`: packed DATETIME in UTC. `zone`: the
+    """The column with its value in existing rows. `now`: packed DATETIME in UTC. `zone`: the
     session's.
 
     Raises 1674 for a DEFAULT (expression) that differs from row to row."""
@@ -679,9 +690,11 @@ def with_origin_default(info: ColumnInfo, now: int, zone: tzinfo | None) -> Colu
         expr = bind(tree, Scope.empty())
         env: Any = PlainEnv(now=shift_zone(now, None, zone), strict=True)
         env.utc_now, env.zone = now, zone
-        found = compile_expression(expr)((), env)
+        computed = compile_expression(expr)((), env)
         try:
-            value = values.convert(found, expr.type, info.type, values.STRICT._replace(zone=zone))
+            value = values.convert(
+                computed, expr.type, info.type, values.STRICT._replace(zone=zone)
+            )
         except Refused as error:
             text = values.named(error, "%s", 0).message.replace("at row 0", "at row %d")
             if error.code in (ErrTruncatedWrongValue.code, ErrTruncatedWrongValueForField.code):
@@ -689,10 +702,10 @@ def with_origin_default(info: ColumnInfo, now: int, zone: tzinfo | None) -> Colu
             raise Refused(error.code, error.state, text) from None
         if isinstance(value, bytes):
             return evolve(info, origin_default_bit=value.hex())
-        shown = None if value is None else values.to_text(value, info.type)
-        if isinstance(shown, bytes):
-            shown = shown.decode()
-        return evolve(info, origin_default=shown)
+        stored = None if value is None else values.to_text(value, info.type)
+        if isinstance(stored, bytes):
+            stored = stored.decode()
+        return evolve(info, origin_default=stored)
     if info.default_bit is not None:
         value = values.default_of(info)
         bits = value.hex() if isinstance(value, bytes) else info.default_bit
@@ -711,7 +724,7 @@ def with_origin_default(info: ColumnInfo, now: int, zone: tzinfo | None) -> Colu
         if kind.Tp == TypeCode.YEAR:
             return evolve(info, origin_default="0000")
         return evolve(info, origin_default=_ZERO_TEXT[kind.family])
-    is_moment = info.type.Tp in _NOW_TYPES  # a text column may hold the word itself
+    is_moment = info.type.Tp in _NOW_TYPES  # in a text column the word is plain text
     if is_moment and isinstance(default, str) and default.startswith("CURRENT_TIMESTAMP"):
         moment = FieldType(Tp=info.type.Tp, Flen=info.type.Flen, Decimal=info.type.Decimal)
         here = now if info.type.Tp == TypeCode.TIMESTAMP else shift_zone(now, None, zone)
@@ -727,14 +740,14 @@ def _cut(now: int, digits: int) -> int:
 
 # -- DEFAULT (expression) --------------------------------------------------------------------------
 #
-# Which functions TiDB takes, and how the text is kept.
+# Functions that TiDB accepts:
 #
 #     date_format(now(), f)    f one of four formats     replace(upper(uuid()), a, b)
 #     upper(substring_index(user(), '@', 1))             str_to_date('text', 'format')
 #     rand uuid uuid_to_bin json_object json_array json_quote current_date nextval
 #
-# Another function, or other arguments, is 3770. What is no function call at all is MySQL's own.
-# ADD COLUMN needs one value for the rows that are there: 1674 for a function that gives many.
+# Another function, or other arguments, is 3770. Other expressions are accepted as in MySQL. ADD
+# COLUMN needs one value for all existing rows: 1674 for a function with a value for each row.
 
 _FORMATS = ("%Y-%m", "%Y-%m-%d", "%Y-%m-%d %H.%i.%s", "%Y-%m-%d %H:%i:%s")
 _NOW = frozenset(("now", "current_timestamp", "localtime", "localtimestamp"))
@@ -748,41 +761,43 @@ _DAYS = (exp.CurrentDate,)
 
 
 def name_of(tree: exp.Expression) -> str:
-    """The function called, "" for anything else."""
+    """The name of the called function, "" for any other expression."""
     if isinstance(tree, exp.Anonymous):
         return str(tree.this).lower()
     return "current_date" if isinstance(tree, _DAYS) else ""
 
 
 def check_default(column: str, tree: exp.Expression) -> None:
-    """Raises 3770 for a function that TiDB does not take as a default, 1054 for a column."""
+    """Raises 3770 for a function that TiDB refuses in a default, 1054 for a column."""
     name = name_of(tree)
     if not name or name in _PLAIN_CALLS:
         return
     judge = _JUDGES.get(name)
-    shown = str(tree.this) if isinstance(tree, exp.Anonymous) else name
+    function = str(tree.this) if isinstance(tree, exp.Anonymous) else name
     if judge is None:
-        raise ErrDefValGeneratedNamedFunctionIsNotAllowed(column, shown)
+        raise ErrDefValGeneratedNamedFunctionIsNotAllowed(column, function)
     reason = judge(list(tree.expressions))
     if reason:
         raise ErrDefValGeneratedNamedFunctionIsNotAllowed(
-            column, shown + reason if reason == _WRONG else reason
+            column, function + reason if reason == _WRONG else reason
         )
 
 
 def default_text(tree: exp.Expression) -> str:
-    """The text that is kept."""
+    """The stored text of the expression."""
     return "CURRENT_DATE" if name_of(tree) in TODAY else restored(tree)
 
 
 def check_one_value(tree: exp.Expression) -> None:
-    """ADD COLUMN, before anything else is looked at. Raises 1674."""
+    """Raises 1674 for a default of ADD COLUMN that is known to differ from row to row.
+
+    This is the first check."""
     if name_of(tree) in _MANY_VALUES:
         raise ErrBinlogUnsafeSystemFunction()
 
 
 def check_for_old_rows(tree: exp.Expression) -> None:
-    """ADD COLUMN: every row that is there gets one and the same value. Raises 1674."""
+    """Raises 1674 for a default of ADD COLUMN without one common value for all existing rows."""
     name = name_of(tree)
     if name and name not in _ONE_VALUE:
         raise ErrBinlogUnsafeSystemFunction()
@@ -798,24 +813,24 @@ def _is_call(tree: Tree, name: str) -> bool:
     return name_of(tree) == name
 
 
-def _date_format(given: list[Tree]) -> str:
-    if len(given) != 2 or name_of(given[0]) not in _NOW:
+def _date_format(arguments: list[Tree]) -> str:
+    if len(arguments) != 2 or name_of(arguments[0]) not in _NOW:
         return _WRONG
-    text = _text_of_call(given[1])
+    text = _text_of_call(arguments[1])
     return "" if text in _FORMATS else f"KindString {text}"
 
 
-def _replace(given: list[Tree]) -> str:
-    inner = given[0] if given else None
+def _replace(arguments: list[Tree]) -> str:
+    inner = arguments[0] if arguments else None
     if isinstance(inner, exp.Cast):
         inner = inner.this
-    if inner is None or len(given) != 3 or not _is_call(inner, "upper"):
+    if inner is None or len(arguments) != 3 or not _is_call(inner, "upper"):
         return _WRONG
-    return "" if any(_is_call(each, "uuid") for each in inner.expressions) else _WRONG
+    return "" if any(_is_call(expression, "uuid") for expression in inner.expressions) else _WRONG
 
 
-def _upper(given: list[Tree]) -> str:
-    inner = given[0] if len(given) == 1 else None
+def _upper(arguments: list[Tree]) -> str:
+    inner = arguments[0] if len(arguments) == 1 else None
     if inner is None or not _is_call(inner, "substring_index") or len(inner.expressions) != 3:
         return _WRONG
     who, between, _ = inner.expressions
@@ -824,8 +839,10 @@ def _upper(given: list[Tree]) -> str:
     return "" if _text_of_call(between) == "@" else f"KindString {_text_of_call(between)}"
 
 
-def _str_to_date(given: list[Tree]) -> str:
-    plain = len(given) == 2 and all(_text_of_call(each) is not None for each in given)
+def _str_to_date(arguments: list[Tree]) -> str:
+    plain = len(arguments) == 2 and all(
+        _text_of_call(argument) is not None for argument in arguments
+    )
     return "" if plain else _WRONG
 
 
@@ -839,7 +856,7 @@ _JUDGES: dict[str, Callable[[list[Tree]], str]] = {
 
 # -- DEFAULT NEXTVAL(s), DEFAULT NEXT VALUE FOR s --------------------------------------------------
 #
-# Kept as TiDB keeps it: an expression, nextval(`db`.`s`).
+# Stored as in TiDB: an expression, nextval(`db`.`s`).
 
 _NUMBERED = frozenset({*INTEGER_BITS, TypeCode.FLOAT, TypeCode.DOUBLE, TypeCode.NEWDECIMAL})
 HEAD = "nextval("
@@ -856,7 +873,7 @@ def sequence_named(tree: Tree) -> exp.Column | None:
 
 
 def with_sequence(info: ColumnInfo, named: exp.Column) -> ColumnInfo:
-    """The column with that default. Raises 8228 for a type that is no number."""
+    """The column with that default. Raises 8228 for a non-numeric type."""
     if info.type.Tp not in _NUMBERED:
         raise ErrColumnTypeUnsupportedNextValue(info.name.O)
     return evolve(info, default=_nextval_text(named.table, named.name), default_is_expr=True)

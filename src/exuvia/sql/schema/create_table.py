@@ -1,16 +1,17 @@
 """CREATE TABLE: by its definition, LIKE another table, AS SELECT; in the catalog or in the session.
 
-LIKE        the columns and indexes clients see of another table, and nothing of its rows. Foreign
-            keys are not copied, nor is where AUTO_INCREMENT stands (MySQL manual, "CREATE TABLE ...
-            LIKE"). Ids of columns and indexes begin anew.
+LIKE        the public columns and indexes of another table, without its rows. Foreign keys and the
+            next AUTO_INCREMENT value are not copied (MySQL manual, "CREATE TABLE ... LIKE"). Ids of
+            columns and indexes start again at 1.
 AS SELECT   TiDB refuses it, MySQL users expect it. The query is planned: its columns follow those
-            that are only defined. What the bulk load does not keep, foreign keys, CHECKs, generated
-            columns, partitions, is refused, 1235. The session loads the rows
+            that are only defined. The bulk load does not support foreign keys, CHECKs, generated
+            columns and partitions: 1235. The session loads the rows
             (sql/session/create_select.py).
-GLOBAL TEMPORARY   a job as any (sql/schema/global_temporary.py); LIKE too, AS SELECT is refused.
+GLOBAL TEMPORARY   an ordinary job (sql/schema/global_temporary.py), also with LIKE; AS SELECT is
+            refused.
 TEMPORARY   the session's own table (sql/statement/temporary.py): no job. LIKE and AS SELECT are
-            refused by TiDB and expected by users of MySQL: they are done. Foreign keys are 1215,
-            partitions 1562, and what is about regions of a cluster 8006.
+            refused by TiDB, but supported here as in MySQL. Foreign keys are 1215, partitions 1562,
+            and options for regions of a cluster 8006.
 """
 
 from collections.abc import Sequence
@@ -84,24 +85,24 @@ _LONGEST_VARCHAR = 16_383
 
 
 def create_table(reader: SchemaReader, node: CreateTable, text: str) -> Change:
-    """CREATE [[GLOBAL] TEMPORARY] TABLE [IF NOT EXISTS]. Raises 1050, what a query raises, and all
-    of schema/table_definition.py."""
+    """CREATE [[GLOBAL] TEMPORARY] TABLE [IF NOT EXISTS]. Raises 1050, the errors of the query and
+    those of schema/table_definition.py."""
     notes: list[Note] = []
 
-    def warn(code: int, said: str) -> None:
-        notes.append(Note("Warning", code, said))
+    def warn(code: int, message: str) -> None:
+        notes.append(Note("Warning", code, message))
 
-    def note(code: int, said: str) -> None:
-        notes.append(Note("Note", code, said))
+    def note(code: int, message: str) -> None:
+        notes.append(Note("Note", code, message))
 
     database = reader.database_named(node.table.db)
     if node.temporary:
         local = _temporary(reader, node, database, warn)
         if local is None:
-            return unneeded(_taken(database, node), node.if_not_exists)
+            return unneeded(_exists_already(database, node), node.if_not_exists)
         return Change(local=(local,), notes=tuple(notes))
     if meta.find_table(reader.txn, database.id, node.table.name) is not None:
-        return unneeded(_taken(database, node), node.if_not_exists)
+        return unneeded(_exists_already(database, node), node.if_not_exists)
     rows = None
     if node.global_temporary:
         global_temporary.check_statement(reader.txn, node)
@@ -119,7 +120,7 @@ def create_table(reader: SchemaReader, node: CreateTable, text: str) -> Change:
     return Change((JobRequest(job),), tuple(notes), existence=existence, rows=rows)
 
 
-def _taken(database: DatabaseInfo, node: CreateTable) -> Refused:
+def _exists_already(database: DatabaseInfo, node: CreateTable) -> Refused:
     return ErrTableExists(f"{database.db_name.O}.{node.table.name}")
 
 
@@ -131,7 +132,7 @@ def _job(
     warn: Warn,
     text: str,
 ) -> Job:
-    """The job that makes the table with its constraints. Raises Refused."""
+    """The job that creates the table with its constraints. Raises Refused."""
     if node.global_temporary:
         global_temporary.check_table(info, node)
         info = evolve(info, temp_table_type=GLOBAL_TEMPORARY)
@@ -142,8 +143,10 @@ def _job(
     refuse_new_collations(reader, collations_of(info))
     if not info.is_temporary:
         check_adopted(reader, database, info)
-    made = new_table_keys(reader, database, node, info)
-    info = evolve(info, fk_info=tuple(each.key for each in made) or None, max_fk_id=len(made))
+    new_keys = new_table_keys(reader, database, node, info)
+    info = evolve(
+        info, fk_info=tuple(new_key.key for new_key in new_keys) or None, max_fk_id=len(new_keys)
+    )
     info = table_with_checks(
         reader.txn, node, with_key_indexes(reader, info), warn, database.db_name.O, database.id
     )
@@ -154,10 +157,10 @@ def _job(
     if info.global_indexes:
         check_global_nodes(reader.txn)
     job = requests.create_table(database, info, query=text)
-    if not made:
+    if not new_keys:
         return job
-    parents = [each.parent for each in made if each.parent is not None]
-    return with_parents(job, parents, len(made))
+    parents = [new_key.parent for new_key in new_keys if new_key.parent is not None]
+    return with_parents(job, parents, len(new_keys))
 
 
 def create_index(reader: SchemaReader, node: CreateIndex, text: str) -> Change:
@@ -172,7 +175,7 @@ def create_index(reader: SchemaReader, node: CreateIndex, text: str) -> Change:
 def _temporary(
     reader: SchemaReader, node: CreateTable, database: DatabaseInfo, warn: Warn
 ) -> CreateTemporary | None:
-    """The session's table, None where it has one of that name."""
+    """The new table of the session, None if the session already has one of that name."""
     source = _like(reader, node)
     if reader.temporary(TableName(node.table.name, database.db_name.O)) is not None:
         return None
@@ -200,12 +203,12 @@ def _temporary(
 def _select_job(
     reader: SchemaReader, node: CreateTable, database: DatabaseInfo, warn: Warn, text: str
 ) -> tuple[SelectedRows, Job]:
-    """What fills the table and its job, which waits for whom the session names as its loader."""
+    """The rows of the table, and its job, which waits for the session that loads them."""
     rows, defined = _with_selected(reader, node)
     info = table_info(defined, database, warn, modes_of(reader, warn))
     generated = any(column.is_generated for column in info.cols)
     checked = node.checks or any(column.checks for column in node.columns)
-    for what, there in (
+    for feature, there in (
         ("a foreign key", bool(node.foreign_keys)),
         ("CHECK", bool(checked)),
         ("a generated column", generated),
@@ -213,7 +216,7 @@ def _select_job(
         ("IGNORE or REPLACE", node.ignore or node.replace),
     ):
         if there:
-            raise ErrNotSupportedYet(f"CREATE TABLE ... SELECT with {what}")
+            raise ErrNotSupportedYet(f"CREATE TABLE ... SELECT with {feature}")
     require_primary_key(reader, primary_key(info) is not None)
     refuse_new_charsets(reader, charsets_of(info))
     refuse_new_collations(reader, collations_of(info))
@@ -224,37 +227,39 @@ def _select_job(
 
 
 def _with_selected(reader: SchemaReader, node: CreateTable) -> tuple[SelectedRows, CreateTable]:
-    """The rows, and the definition with the query's columns. Raises what the query raises."""
+    """The rows, and the definition with the query's columns. Raises the errors of the query."""
     assert node.query is not None
     columns = planner.plan(node.query, reader.context, stored=True).columns
     defined = evolve(node, columns=_columns_with(node, columns), query=None)
     return SelectedRows(node.query, tuple(columns)), defined
 
 
-def _columns_with(node: CreateTable, found: Sequence[OutputColumn]) -> tuple[ColumnDefinition, ...]:
-    """Columns that are only defined, then the query's; one that is both is as defined."""
-    asked = {column.name.lower(): column for column in found}
+def _columns_with(
+    node: CreateTable, output: Sequence[OutputColumn]
+) -> tuple[ColumnDefinition, ...]:
+    """The columns that are only defined, then the query's. A definition overrides the query."""
+    queried = {column.name.lower(): column for column in output}
     defined = {column.name.lower(): column for column in node.columns}
-    only_defined = [each for name, each in defined.items() if name not in asked]
-    selected = [defined.get(column.name.lower()) or _definition(column) for column in found]
+    only_defined = [column for name, column in defined.items() if name not in queried]
+    selected = [defined.get(column.name.lower()) or _definition(column) for column in output]
     return (*only_defined, *selected)
 
 
 def _definition(column: OutputColumn) -> ColumnDefinition:
-    """A column of the type the query gives, read as if it had been written."""
+    """The definition of a column with the query's type, parsed from generated text."""
     kind = _storable(column.definition_type)
     words = [identifier(column.name), type_text(kind)]
     if is_text(kind) and kind.Charset:
         words.append(f"CHARACTER SET {kind.Charset} COLLATE {kind.Collate}")
     if kind.Flag & Flag.NOT_NULL and column.origin:
         words.append("NOT NULL")
-    (made,) = parse(f"CREATE TABLE t ({' '.join(words)})")
-    assert isinstance(made, CreateTable)
-    return made.columns[0]
+    (statement,) = parse(f"CREATE TABLE t ({' '.join(words)})")
+    assert isinstance(statement, CreateTable)
+    return statement.columns[0]
 
 
 def _storable(kind: FieldType) -> FieldType:
-    """The type of a column that holds such values."""
+    """The column type for values of this type."""
     if kind.Tp == TypeCode.NULL:
         return evolve(kind, Tp=TypeCode.STRING, Flen=0, Charset="binary", Collate="binary")
     if kind.Tp in (TypeCode.VAR_STRING, TypeCode.VARCHAR):
@@ -270,7 +275,7 @@ def _storable(kind: FieldType) -> FieldType:
 
 
 def _like_job(reader: SchemaReader, node: CreateTable, database: DatabaseInfo, text: str) -> Job:
-    """The job; it also waits for those that change the table it copies. Raises 1146, 1347."""
+    """The job; it also waits for jobs that change the copied table. Raises 1146, 1347."""
     assert node.like is not None
     place = reader.database_named(node.like.db)
     source = _stored(reader, place, node.like.name)
@@ -292,7 +297,7 @@ def _like_job(reader: SchemaReader, node: CreateTable, database: DatabaseInfo, t
 
 
 def _like(reader: SchemaReader, node: CreateTable) -> TableInfo | None:
-    """What a temporary table LIKE another is made of. Raises 1146, 1347."""
+    """The definition that TEMPORARY TABLE ... LIKE copies, None without LIKE. Raises 1146, 1347."""
     if node.like is None:
         return None
     place = reader.database_named(node.like.db)
@@ -303,25 +308,29 @@ def _like(reader: SchemaReader, node: CreateTable) -> TableInfo | None:
 
 
 def _stored(reader: SchemaReader, place: DatabaseInfo, text: str) -> TableInfo:
-    found = reader.table(place, text)
-    if not found.is_stored:
-        raise ErrWrongObject(place.db_name.O, found.name.O, "BASE TABLE")
-    return found
+    info = reader.table(place, text)
+    if not info.is_stored:
+        raise ErrWrongObject(place.db_name.O, info.name.O, "BASE TABLE")
+    return info
 
 
 def _copied(source: TableInfo, text: str, database: DatabaseInfo) -> TableInfo:
-    """Another table with the public parts of this one."""
+    """A new table with the public elements of this one."""
     columns = tuple(
         evolve(column, id=at + 1, offset=at, origin_default=None, origin_default_bit=None)
         for at, column in enumerate(
-            each for each in source.cols if each.state == SchemaState.PUBLIC
+            source_column
+            for source_column in source.cols
+            if source_column.state == SchemaState.PUBLIC
         )
     )
     places = {column.name.L: column for column in columns}
     indexes = tuple(
         _copied_index(index, at + 1, places)
         for at, index in enumerate(
-            each for each in source.indexes if each.state == SchemaState.PUBLIC
+            source_index
+            for source_index in source.indexes
+            if source_index.state == SchemaState.PUBLIC
         )
     )
     return evolve(
@@ -348,11 +357,11 @@ def _copied(source: TableInfo, text: str, database: DatabaseInfo) -> TableInfo:
 
 
 def _copied_checks(source: TableInfo, text: str) -> tuple[ConstraintInfo, ...]:
-    """Every CHECK gets a name of the new table's, as in TiDB."""
-    public = [each for each in source.checks if each.state == SchemaState.PUBLIC]
+    """The public CHECKs, with generated names of the new table, as in TiDB."""
+    public = [constraint for constraint in source.checks if constraint.state == SchemaState.PUBLIC]
     return tuple(
-        evolve(each, constraint_name=name(f"{text}_chk_{n + 1}"), tbl_name=name(text))
-        for n, each in enumerate(public)
+        evolve(constraint, constraint_name=name(f"{text}_chk_{n + 1}"), tbl_name=name(text))
+        for n, constraint in enumerate(public)
     )
 
 
@@ -360,14 +369,16 @@ _ALGORITHM = "exuvia_key_algorithm"
 
 
 def _as_defined(partition: PartitionInfo) -> PartitionInfo:
-    """The same cut without ids, and without what a running change adds to it."""
-    definitions = tuple(evolve(each, exuvia_attributes="") for each in partition.definitions)
+    """The same partitioning without ids, and without the fields of a running change."""
+    definitions = tuple(
+        evolve(definition, exuvia_attributes="") for definition in partition.definitions
+    )
     plain = PartitionInfo(type=partition.type, definitions=definitions)
-    kept = {
+    fields = {
         field: getattr(partition, field)
         for field in ("expr", "columns", "enable", "is_empty_columns", "num", _ALGORITHM)
     }
-    return evolve(plain, **kept).with_ids((0,) * len(partition.definitions))
+    return evolve(plain, **fields).with_ids((0,) * len(partition.definitions))
 
 
 def _copied_index(index: IndexInfo, index_id: int, columns: dict[str, ColumnInfo]) -> IndexInfo:

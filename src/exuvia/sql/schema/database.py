@@ -48,7 +48,7 @@ def create_database(reader: SchemaReader, node: CreateDatabase, text: str) -> Ch
 
 
 def alter_database(reader: SchemaReader, node: AlterDatabase, text: str) -> Change:
-    """ALTER DATABASE [d] charset, collation, placement policy: of tables to come. Raises 1046,
+    """ALTER DATABASE [d]: charset, collation and placement policy of future tables. Raises 1046,
     1049, 1102, 8200, 8239, 1105."""
     if node.name is not None:
         check_name(node.name, ErrWrongDBName)

@@ -1,13 +1,13 @@
 """DROP TABLE, TRUNCATE TABLE, DROP INDEX.
 
-RECOVER TABLE, FLASHBACK TABLE, FLASHBACK DATABASE: which drop is meant, found in history.
+RECOVER TABLE, FLASHBACK TABLE, FLASHBACK DATABASE: the drop is searched in the history of jobs.
 
-    RECOVER TABLE t [n]            the newest drop of t among the n newest jobs of history, or all
+    RECOVER TABLE t [n]            the latest drop of t among the n latest jobs, or among all
     RECOVER TABLE BY JOB id        that drop or truncate
-    FLASHBACK TABLE t [TO u]       as RECOVER TABLE, under another name: t was truncated
-    FLASHBACK DATABASE d [TO e]    the newest drop of d
+    FLASHBACK TABLE t [TO u]       as RECOVER TABLE; TO: another name, if t was truncated
+    FLASHBACK DATABASE d [TO e]    the latest drop of d
 
-Whether its rows are still there is judged by the job (ddl/actions/recover.py).
+The job checks whether the rows still exist (ddl/actions/recover.py).
 """
 
 from collections.abc import Iterator, Sequence
@@ -85,12 +85,12 @@ def drop_table(reader: SchemaReader, node: DropTable, text: str) -> Change:
         return drop_sequence(reader, node, text)
     if node.global_temporary:
         for name in node.tables:
-            known = reader.find(name.db or reader.database, name.name)
-            if known is not None and not known[1].is_global_temporary:
+            existing = reader.find(name.db or reader.database, name.name)
+            if existing is not None and not existing[1].is_global_temporary:
                 raise ErrDropTableOnTemporaryTable()
-    held = [reader.temporary(name) for name in node.tables]
-    tables = [name for name, table in zip(node.tables, held, strict=True) if table is None]
-    going = tuple(table for table in held if table is not None)
+    temporaries = [reader.temporary(name) for name in node.tables]
+    tables = [name for name, table in zip(node.tables, temporaries, strict=True) if table is None]
+    going = tuple(table for table in temporaries if table is not None)
     existence = Existence(_ABSENT, node.if_exists, ErrBadTable)
     refusal: Refused | None = None
     jobs: list[JobRequest | Absent] = []
@@ -98,7 +98,7 @@ def drop_table(reader: SchemaReader, node: DropTable, text: str) -> Change:
         jobs = [Absent(reader.shown(name)) for name in tables]
     elif tables:
         jobs, refusal = _jobs(reader, tables, text)
-    fails = refusal is not None or any(isinstance(each, Absent) for each in jobs)
+    fails = refusal is not None or any(isinstance(job, Absent) for job in jobs)
     local = (DropTemporary(going),) if going and (node.if_exists or not fails) else ()
     return Change(tuple(jobs), local=local, existence=existence, refusal=refusal)
 
@@ -106,14 +106,14 @@ def drop_table(reader: SchemaReader, node: DropTable, text: str) -> Change:
 def _jobs(
     reader: SchemaReader, names: Sequence[TableName], text: str
 ) -> tuple[list[JobRequest | Absent], Refused | None]:
-    """A job for each table up to one that is refused, and why it is.
+    """The jobs of all tables before the first refused one, and its error.
 
-    Raises 3730 where a table that stays refers to one that goes: nothing is dropped then."""
-    found = [reader.find(each.db or reader.database, each.name) for each in names]
-    tables = [each[1] for each in found if each is not None]
+    Raises 3730 if a remaining table refers to a dropped one: then no table is dropped."""
+    located = [reader.find(name.db or reader.database, name.name) for name in names]
+    tables = [pair[1] for pair in located if pair is not None]
     check_drop_tables(reader, tables)
-    # None where nobody asks (foreign_key_checks=OFF)
-    going = [each.id for each in tables] if keys_are_checked(reader) else None
+    # None: not checked (foreign_key_checks=OFF)
+    going = [table.id for table in tables] if keys_are_checked(reader) else None
     jobs: list[JobRequest | Absent] = []
     for name in names:
         try:
@@ -148,9 +148,9 @@ def truncate_table(reader: SchemaReader, node: TruncateTable, text: str) -> Chan
     job = requests.truncate_table(database, table, checks=checks, query=text)
     at = AlterContext(reader, database, table, text)
     why = why_no_rows(meta.with_children(reader.txn, table))
-    job = kept_for_undo(at, job, f"what table '{table.name.O}' held", why)
-    if job.exuvia_undo is not None and any(each.auto_increment for each in table.cols):
-        at.note("AUTO_INCREMENT goes on, so that rows of before and since can be united by UNDO")
+    job = kept_for_undo(at, job, f"the content of table '{table.name.O}'", why)
+    if job.exuvia_undo is not None and any(column.auto_increment for column in table.cols):
+        at.note("AUTO_INCREMENT continues, so that UNDO can combine former and later rows")
     return of_job(job, at.notes)
 
 
@@ -173,14 +173,14 @@ def recover_table(reader: SchemaReader, node: RecoverTable, text: str) -> Change
     else:
         dropped, database, table = _newest_drop(reader, node.table, node.jobs)
     if table.is_global_temporary:
-        said = "Recover/flashback table is not supported on temporary tables"
-        raise ErrUnsupportedDDLOperation.with_text(said)
+        reason = "Recover/flashback table is not supported on temporary tables"
+        raise ErrUnsupportedDDLOperation.with_text(reason)
     name = check_name(node.new_name or table.name.O, ErrWrongTableName)
     standing = meta.get_table(txn, table.id)
     if standing is not None:
         verb = "flashback" if node.is_flashback else "recover"
-        said = f"'{table.name.O}' already been {verb} to '{standing.name.O}'"
-        raise ErrTableExists.with_text(f"Table {said}, can't be {verb} repeatedly")
+        reason = f"'{table.name.O}' already been {verb} to '{standing.name.O}'"
+        raise ErrTableExists.with_text(f"Table {reason}, can't be {verb} repeatedly")
     if meta.find_table(txn, database.id, name) is not None:
         raise ErrTableExists(name)
     check_adopted(reader, database, evolve(table, name=as_name(name)))
@@ -190,8 +190,9 @@ def recover_table(reader: SchemaReader, node: RecoverTable, text: str) -> Change
 
 
 def _judged_keys(reader: SchemaReader, table: TableInfo) -> dict[int, int]:
-    """Its foreign keys, by link, with the tables that they refer to now. Those that stay with the
-    table in its place apart."""
+    """link -> id of the referenced table, for the foreign keys of a recovered table.
+
+    Excludes keys that stay with the table which TRUNCATE created in its place."""
     if not keys_are_checked(reader):
         return {}
     theirs = meta.keys_of_successor(reader.txn, table)
@@ -200,7 +201,7 @@ def _judged_keys(reader: SchemaReader, table: TableInfo) -> dict[int, int]:
 
 
 def _left_out(txn: Transaction, table: TableInfo) -> Iterator[Refused]:
-    """Foreign keys that stay with the table that TRUNCATE put in its place."""
+    """A note for each foreign key that stays with the table which TRUNCATE created in its place."""
     links = meta.keys_of_successor(txn, table)
     for key in table.foreign_keys:
         if key.exuvia_link in links:
@@ -213,29 +214,29 @@ def _dropped_by(txn: Transaction, job_id: int) -> Found:
     if job is None:
         raise ErrDDLJobNotFound(job_id)
     if _dropped(job) is None:
-        said = f"Job {job.id} type is {job.action_text}, not dropped/truncated table"
-        raise ErrUnknown(said)
-    found = _found(txn, job)
-    if found is None:
+        text = f"Job {job.id} type is {job.action_text}, not dropped/truncated table"
+        raise ErrUnknown(text)
+    drop = _as_drop(txn, job)
+    if drop is None:
         raise ErrBadDB(f"(Schema ID {job.schema_id})")
-    return found
+    return drop
 
 
 def _newest_drop(reader: SchemaReader, name: TableName, jobs: int | None) -> Found:
-    wanted = (name.db or reader.database).lower(), name.name.lower()
-    if not wanted[0]:
+    expected = (name.db or reader.database).lower(), name.name.lower()
+    if not expected[0]:
         raise ErrNoDB()
     for job in queue.newest(reader.txn, jobs):
         if kind_of(job).dropped_table and job.state == JobState.SYNCED:
-            found = _found(reader.txn, job)
-            if found is not None and (found[1].db_name.L, found[2].name.L) == wanted:
-                return found
-    said = f"Can't find localTemporary/dropped/truncated table: {name.name} in DDL history jobs"
-    raise ErrUnknown(said)
+            drop = _as_drop(reader.txn, job)
+            if drop is not None and (drop[1].db_name.L, drop[2].name.L) == expected:
+                return drop
+    text = f"Can't find localTemporary/dropped/truncated table: {name.name} in DDL history jobs"
+    raise ErrUnknown(text)
 
 
-def _found(txn: Transaction, job: Job) -> Found | None:
-    """The drop with its table, and the database as it is now."""
+def _as_drop(txn: Transaction, job: Job) -> Found | None:
+    """The job, the current database and the dropped table; None if the database is gone."""
     database, table = meta.get_database(txn, job.schema_id), _dropped(job)
     if database is None or table is None or database.state != SchemaState.PUBLIC:
         return None
@@ -244,8 +245,8 @@ def _found(txn: Transaction, job: Job) -> Found | None:
 
 def _dropped(job: Job) -> TableInfo | None:
     dropped_table = kind_of(job).dropped_table
-    found = dropped_table(job) if dropped_table else None
-    return None if found is None else whole_layouts(found)
+    info = dropped_table(job) if dropped_table else None
+    return None if info is None else whole_layouts(info)
 
 
 def flashback_database(reader: SchemaReader, node: FlashbackDatabase, text: str) -> Change:
@@ -258,12 +259,12 @@ def flashback_database(reader: SchemaReader, node: FlashbackDatabase, text: str)
     name = check_name(node.new_name or info.db_name.O, ErrWrongDBName)
     standing = meta.get_database(txn, info.id)
     if standing is not None:
-        said = f"'{info.db_name.O}' already been recover to '{standing.db_name.O}'"
-        raise ErrDBCreateExists.with_text(f"Schema {said}, can't be recover repeatedly")
+        reason = f"'{info.db_name.O}' already been recover to '{standing.db_name.O}'"
+        raise ErrDBCreateExists.with_text(f"Schema {reason}, can't be recover repeatedly")
     if meta.find_database(txn, name) is not None:
         raise ErrDBCreateExists(name)
-    expiring = (meta.get_table(txn, each) for each in meta.ttl_tables(txn))
-    own = tuple(each.id for each in expiring if each is not None and each.exuvia_db == info.id)
+    expiring = (meta.get_table(txn, table_id) for table_id in meta.ttl_tables(txn))
+    own = tuple(table.id for table in expiring if table is not None and table.exuvia_db == info.id)
     if keys_are_checked(reader):
         _check_children(reader, info)
     job = requests.flashback_database(info, name, dropped.id, with_ttl=own, query=text)
@@ -271,8 +272,8 @@ def flashback_database(reader: SchemaReader, node: FlashbackDatabase, text: str)
 
 
 def _check_children(reader: SchemaReader, database: DatabaseInfo) -> None:
-    """Raises 1452 with the rows of the dropped database whose parents, in others, have gone."""
-    from exuvia.sql.schema import preflight  # Arrow: not every front needs it
+    """Raises 1452 for rows of the dropped database whose parents in other databases are missing."""
+    from exuvia.sql.schema import preflight  # imports Arrow, which not every frontend needs
 
     txn = reader.txn
     for _, table_id in meta.table_names(txn, database.id):

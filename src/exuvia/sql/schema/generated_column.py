@@ -1,15 +1,15 @@
-"""Generated columns as they are defined: kept as TiDB's text, refused where TiDB refuses.
+"""Definitions of generated columns: stored as TiDB's text, with TiDB's refusals.
 
-    kept      generated_expr_string "`a` + 8", generated_stored, dependences {"a": {}}
-    1054      a column that is not there            3107   a generated column that comes later
-    3102      a function that sees more than a row  3109   the AUTO_INCREMENT column
+    stored    generated_expr_string "`a` + 8", generated_stored, dependences {"a": {}}
+    1054      an unknown column                      3107   a later generated column
+    3102      a function that reads more than a row  3109   the AUTO_INCREMENT column
     3106      a virtual primary key; a stored one added by ALTER TABLE
-    1221      DEFAULT beside it
+    1221      DEFAULT of a generated column
 
-The value of an expression, here and in an index, must follow from the row alone:
+The value of an expression, here and in an index, must depend only on the row:
 
-    session, clock, chance, effects   3102 in a generated column, 3758 in an expression index
-    aggregates, windows               1111, 3593             subqueries, variables    as the first
+    session, clock, random, effects   3102 in a generated column, 3758 in an expression index
+    aggregates, windows               1111, 3593             subqueries, variables    as above
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,7 +42,7 @@ from exuvia.sql.parse.text import parse_expression
 
 
 def with_generation(info: ColumnInfo, written: ColumnDefinition) -> ColumnInfo:
-    """The column with its expression, which nobody has bound yet. Raises 1221, 3102, 1111."""
+    """The column with its expression, which is not yet bound. Raises 1221, 3102, 1111."""
     tree = written.generated
     if tree is None:
         return info
@@ -62,12 +62,12 @@ def with_generation(info: ColumnInfo, written: ColumnDefinition) -> ColumnInfo:
         info,
         generated_expr_string=restored(tree),
         generated_stored=written.stored,
-        dependences={each: {} for each in names_in(tree)},
+        dependences={column: {} for column in names_in(tree)},
     )
 
 
 class TableColumns:
-    """Columns of a table, in order, against which generated columns among them are checked."""
+    """Columns of a table, in order, for checking the generated columns among them."""
 
     def __init__(self, columns: Sequence[ColumnInfo], may_read_auto: bool = False) -> None:
         self._by_name = {
@@ -78,19 +78,19 @@ class TableColumns:
         self._may_read_auto = may_read_auto
 
     def check_generated(self, column: ColumnInfo) -> None:
-        """Raises 1054, 3107, 3109, and what binding refuses (1582)."""
+        """Raises 1054, 3107, 3109, and the errors of binding (1582)."""
         by_name = self._by_name
         own = by_name[column.name.L][0] if column.name.L in by_name else self._number
         names = list(column.dependences or {})
         tree = parse_expression(column.generated_expr_string)
         for name in names:
             if name not in by_name:
-                found = (
-                    each.name
-                    for each in walks.find_all(tree, exp.Column)
-                    if each.name.lower() == name
+                spellings = (
+                    node.name
+                    for node in walks.find_all(tree, exp.Column)
+                    if node.name.lower() == name
                 )
-                raise ErrBadField(next(found, name), PLACE)
+                raise ErrBadField(next(spellings, name), PLACE)
         for name in names:
             at, other = by_name[name]
             if other.is_generated and at >= own:
@@ -102,38 +102,39 @@ class TableColumns:
 
 
 def check_places(table: TableInfo, moved: ColumnInfo, after: str | None) -> None:
-    """With the changed column where FIRST ("") or AFTER puts it, every generated column reads only
-    generated columns before it. Raises 3107."""
-    columns = [moved if each.id == moved.id else each for each in table.public_columns]
+    """Raises 3107 if a generated column would read a later generated column after the move.
+
+    `after`: the column of AFTER, "" for FIRST, None for no move."""
+    columns = [moved if column.id == moved.id else column for column in table.public_columns]
     if after is not None:
         columns.remove(moved)
-        names = [each.name.L for each in columns]
+        names = [column.name.L for column in columns]
         columns.insert(names.index(after.lower()) + 1 if after else 0, moved)
-    places = {each.name.L: n for n, each in enumerate(columns) if each.is_generated}
-    for n, each in enumerate(columns):
-        if any(places.get(name, -1) > n for name in each.dependences or {}):
+    places = {column.name.L: n for n, column in enumerate(columns) if column.is_generated}
+    for n, column in enumerate(columns):
+        if any(places.get(name, -1) > n for name in column.dependences or {}):
             raise ErrGeneratedColumnNonPrior()
 
 
 def dependents(table: TableInfo, name: str) -> list[ColumnInfo]:
-    """The generated columns whose expression names that column, hidden ones too."""
-    wanted = name.lower()
+    """The generated columns, including hidden ones, whose expression names this column."""
+    lower = name.lower()
     return [
-        each
-        for each in table.cols
-        if each.is_generated and each.name.L != wanted and wanted in (each.dependences or {})
+        column
+        for column in table.cols
+        if column.is_generated and column.name.L != lower and lower in (column.dependences or {})
     ]
 
 
 def check_independent(table: TableInfo, column: ColumnInfo) -> None:
-    """Nothing is computed from the column, so that it may go or be renamed. Raises 3108, 3837."""
-    for each in dependents(table, column.name.L):
-        if each.hidden:
+    """Raises 3108, 3837 if an expression reads the column: it cannot be dropped or renamed."""
+    for dependent in dependents(table, column.name.L):
+        if dependent.hidden:
             raise ErrDependentByFunctionalIndex(column.name.O)
         raise ErrDependentByGeneratedColumn(column.name.O)
 
 
-# -- what an expression may not contain ------------------------------------------------------------
+# -- disallowed expressions ------------------------------------------------------------------------
 
 
 _WORDS = (
@@ -168,7 +169,7 @@ def names_of_calls(tree: exp.Expression) -> Iterator[str]:
 
 
 def disallowed(tree: exp.Expression, forbidden: Refused, row: Refused) -> Refused | None:
-    """Why the expression is refused: `forbidden` as a rule, `row` for a row value."""
+    """The error of a disallowed expression, or None. `row`: the error of a row value."""
     if any(tree.find(kind) for kind in _TREES):
         return forbidden
     for name in names_of_calls(tree):
@@ -188,4 +189,4 @@ def disallowed(tree: exp.Expression, forbidden: Refused, row: Refused) -> Refuse
 
 
 def _is_known(name: str) -> bool:
-    return any(name in each for each in (FUNCTIONS, SPECIAL, UNIT_CALLS, MOMENT_LITERALS))
+    return any(name in group for group in (FUNCTIONS, SPECIAL, UNIT_CALLS, MOMENT_LITERALS))

@@ -1,13 +1,13 @@
-"""What a global temporary table may not have or be asked, in one place.
+"""Refusals for global temporary tables.
 
     8006   shard_row_id_bits, pre split regions, auto_random, PLACEMENT; in ALTER TABLE also CACHE
            and SET TIFLASH REPLICA. CREATE TABLE ... LIKE one, ADMIN CHECK and CHECKSUM, SPLIT,
-           ANALYZE and IMPORT INTO say it where they are
+           ANALYZE and IMPORT INTO raise it in their own files
     1562   partitions          1215   foreign keys, of it and to it
-    8200   ON COMMIT PRESERVE ROWS; while a node serves that would keep its rows
+    8200   ON COMMIT PRESERVE ROWS; while a node serves that would store its rows
 
-Its definition is changed as any table's; a schema change finds the store without a row of it, and
-opens no reorg. What it is: sql/statement/temporary.py.
+Its definition is changed as any table's. A schema change finds no stored rows, so it starts no
+reorg. sql/statement/temporary.py describes such tables.
 """
 
 from collections.abc import Sequence
@@ -40,10 +40,10 @@ _OPTIONS = {
 
 
 def check_statement(txn: Transaction, node: CreateTable) -> None:
-    """Before its columns are looked at. Raises 8200, 1235, 1215."""
+    """The first check, before the columns. Raises 8200, 1235, 1215."""
     if node.preserves_rows:
-        said = "TiDB doesn't support ON COMMIT PRESERVE ROWS for now"
-        raise ErrUnsupportedDDLOperation.with_text(said)
+        text = "TiDB doesn't support ON COMMIT PRESERVE ROWS for now"
+        raise ErrUnsupportedDDLOperation.with_text(text)
     if node.query is not None:
         raise ErrNotSupportedYet("CREATE GLOBAL TEMPORARY TABLE ... SELECT")
     check_definition(node)
@@ -51,30 +51,30 @@ def check_statement(txn: Transaction, node: CreateTable) -> None:
 
 
 def check_definition(node: CreateTable) -> None:
-    """Of any temporary table. Raises 1215."""
+    """Check the definition of any temporary table. Raises 1215."""
     if node.foreign_keys or any(column.references for column in node.columns):
         raise cannot_be_added("a temporary table has no foreign keys")
 
 
 def check_table(info: TableInfo, node: CreateTable) -> None:
-    """A new temporary table, of a session or of all. Raises 1562, 8006, 8266."""
+    """Check a new temporary table, local or global. Raises 1562, 8006, 8266."""
     if info.partition is not None:
         raise ErrPartitionNoTemporary()
-    for what, there in (
+    for option, there in (
         ("auto_random", info.auto_random_bits),
         ("pre split regions", info.pre_split_regions),
         ("shard_row_id_bits", info.ShardRowIDBits),
         ("PLACEMENT", node.options.get("placement")),
     ):
         if there:
-            raise ErrOptOnTemporaryTable(what)
+            raise ErrOptOnTemporaryTable(option)
     placement.affinity(
         evolve(info, temp_table_type=GLOBAL_TEMPORARY), node.options.get("affinity", "")
     )
 
 
 def check_specs(table: TableInfo, specs: Sequence[Spec]) -> None:
-    """ALTER TABLE of a table that may be one. Raises 1215, 1562, 8006."""
+    """Check an ALTER TABLE if the table is global temporary. Raises 1215, 1562, 8006."""
     if not table.is_global_temporary:
         return
     for spec in specs:

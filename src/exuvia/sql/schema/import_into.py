@@ -1,18 +1,18 @@
-"""IMPORT INTO as a job: its options, its files, and what TiDB calls a precheck.
+"""IMPORT INTO as a job: its options, its files, and TiDB's precheck.
 
-    option                  value            of
+    option                  value            format
     skip_rows               a number         csv
     fields_terminated_by    a text           csv
-    fields_enclosed_by      one sign, none   csv      likewise fields_escaped_by
-    fields_defined_null_by  a text           csv      lines_terminated_by
+    fields_enclosed_by      one character    csv      or ""; also fields_escaped_by
+    fields_defined_null_by  a text           csv      also lines_terminated_by
     character_set           utf8mb4, ...     csv
     thread                  a number         all      as ADMIN ALTER DDL JOBS ... THREAD
-    detached                none             all      answer at once
-    disable_precheck        none             all      left out: the table is looked at in any case
+    detached                no value         all      answer at once
+    disable_precheck        no value         all      ignored: the table is always checked
 
-TiDB's others are of its engine and do nothing here: max_write_speed, checksum_table, split_file,
-record_errors (0), disk_quota, max_engine_size, disable_tikv_import_mode. cloud_storage_uri is
-refused.
+TiDB's other options belong to its engine and have no effect here: max_write_speed, checksum_table,
+split_file, record_errors (0), disk_quota, max_engine_size, disable_tikv_import_mode.
+cloud_storage_uri is refused.
 """
 
 from typing import Any, NamedTuple
@@ -72,21 +72,21 @@ _UTF8 = ("utf8", "utf8mb4", "utf8mb3", "ascii", "binary", "auto")
 
 
 class ImportRequest(NamedTuple):
-    """The job, and whether its end is waited for."""
+    """The job. `detached`: the statement does not wait for its end."""
 
     job: Job
     detached: bool
 
 
 def build(reader: SchemaReader, node: ImportInto, text: str) -> ImportRequest:
-    """Raises 1146, 1290, 8157 to 8173, and what of the table stands in the way."""
+    """The job of IMPORT INTO. Raises 1146, 1290, 8157 to 8173 (also for an unsuitable table)."""
     database, table = reader.table_named(node.table)
     reader.refuse_temporary(node.table, "IMPORT INTO")
     if table.is_global_temporary:
         raise ErrOptOnTemporaryTable("IMPORT INTO")
     facts = _options(reader, node)
     form = _format(node)
-    older = [each.title for each in before_0_4(reader.txn)]
+    older = [member.title for member in before_0_4(reader.txn)]
     if older:
         raise ErrLoadDataPreCheckFailed(f"{', '.join(older)} of an older release serves")
     reason = why_no_import(meta.with_children(reader.txn, table)) or _what_is_there(reader, table)
@@ -96,7 +96,7 @@ def build(reader: SchemaReader, node: ImportInto, text: str) -> ImportRequest:
     columns = _columns(table, node, form)
     thread = facts.pop("thread", 0)
     detached = bool(facts.pop("detached", False))
-    modes = modes_of(reader, lambda code, said: None)
+    modes = modes_of(reader, lambda code, message: None)
     source = ImportSource(
         format=form,
         files=files,
@@ -115,7 +115,7 @@ def build(reader: SchemaReader, node: ImportInto, text: str) -> ImportRequest:
 
 
 def _format(node: ImportInto) -> str:
-    """As asked, else by the name of the first file. Raises 8157, 8166."""
+    """The given format, else that of the first file's name. Raises 8157, 8166."""
     form = node.format.lower()
     if not form:
         form = PARQUET if node.paths[0].lower().endswith(".parquet") else CSV
@@ -129,31 +129,31 @@ def _format(node: ImportInto) -> str:
 
 
 def _options(reader: SchemaReader, node: ImportInto) -> dict[str, Any]:
-    """What of the source they say; `thread` and `detached` too. Raises 8163, 8164, 8165, 8166."""
-    found: dict[str, Any] = {}
-    seen: set[str] = set()
+    """The options: fields of ImportSource, `thread` and `detached`. Raises 8163 to 8166."""
+    facts: dict[str, Any] = {}
+    used: set[str] = set()
     for name, tree in node.options:
-        if name in seen:
+        if name in used:
             raise ErrDuplicateOption(name)
-        seen.add(name)
+        used.add(name)
         if name == "cloud_storage_uri":
             raise ErrLoadDataUnsupportedOption(name, "files of the server")
         if name in _FLAGS:
             if tree is not None:
                 raise ErrInvalidOptionVal(name)
-            found[name] = True
+            facts[name] = True
         elif name in _OF_CSV or name in _WITHOUT_EFFECT or name == "thread":
             if tree is None:
                 raise ErrInvalidOptionVal(name)
             value = _value(reader, tree)
             if name in _OF_CSV:
-                found[_OF_CSV[name]] = _of_csv(name, value)
+                facts[_OF_CSV[name]] = _of_csv(name, value)
             elif name == "thread":
-                found[name] = _number(name, value, 1, limits.REORG_WORKERS[2])
+                facts[name] = _number(name, value, 1, limits.REORG_WORKERS[2])
         else:
             raise ErrUnknownOption(name)
-    kept = (*_OF_CSV.values(), "thread", "detached")
-    return {name: value for name, value in found.items() if name and name in kept}
+    stored = (*_OF_CSV.values(), "thread", "detached")
+    return {name: value for name, value in facts.items() if name and name in stored}
 
 
 def _value(reader: SchemaReader, tree: Tree) -> Value:
@@ -179,7 +179,9 @@ def _number(name: str, value: Value, least: int, most: int) -> int:
 
 
 def _what_is_there(reader: SchemaReader, table: TableInfo) -> str:
-    """Rows, or another import of the table; both are judged again by the job."""
+    """The reason why the table cannot be imported into: it has rows, or another import runs.
+
+    The job checks both again."""
     if any(is_import(job) and job.table_id == table.id for job in unfinished(reader.txn)):
         return "there is active job on the target table already"
     for physical in table.physical_ids:
@@ -190,37 +192,37 @@ def _what_is_there(reader: SchemaReader, table: TableInfo) -> str:
 
 
 def _files(reader: SchemaReader, node: ImportInto) -> tuple[SourceFile, ...]:
-    found: dict[str, SourceFile] = {}
+    files: dict[str, SourceFile] = {}
     for pattern in node.paths:
         for path in reader.server_files(pattern):
             facts = path.stat()
-            found[str(path)] = SourceFile(str(path), facts.st_size, facts.st_mtime_ns)
-    if not sum(file.size for file in found.values()):
+            files[str(path)] = SourceFile(str(path), facts.st_size, facts.st_mtime_ns)
+    if not sum(file.size for file in files.values()):
         raise ErrLoadDataPreCheckFailed(
             "No file matched, or the file is empty. Please provide a valid file location."
         )
-    if len(found) > MOST_FILES:
-        raise ErrLoadDataPreCheckFailed(f"{len(found):,} files match, more than {MOST_FILES:,}")
-    return tuple(found.values())
+    if len(files) > MOST_FILES:
+        raise ErrLoadDataPreCheckFailed(f"{len(files):,} files match, more than {MOST_FILES:,}")
+    return tuple(files.values())
 
 
 def _columns(table: TableInfo, node: ImportInto, form: str) -> tuple[str, ...]:
-    """Those that are named. Raises 8173, 1364 for one that is left out and has no default, 3105 for
-    a generated one."""
+    """The named columns. Raises 8173, 3105 for a generated one, 1364 for an omitted column without
+    a default."""
     public = {column.name.L: column for column in table.public_columns}
-    wanted = node.columns or ()
-    for name in filter(None, wanted):
+    named = node.columns or ()
+    for name in filter(None, named):
         column = public.get(name.lower())
         if column is None:
             raise ErrLoadDataPreCheckFailed(f"the table has no column '{name}'")
         if column.is_generated:
             raise ErrBadGeneratedColumn(name, table.name.O)
-    given = {name.lower() for name in wanted}
-    if wanted:
+    lower_names = {name.lower() for name in named}
+    if named:
         for column in public.values():
-            if column.name.L not in given:
+            if column.name.L not in lower_names:
                 _require_default(table, column.name.L)
-    return wanted
+    return named
 
 
 def _require_default(table: TableInfo, name: str) -> None:

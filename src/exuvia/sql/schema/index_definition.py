@@ -1,24 +1,25 @@
 """An IndexDefinition becomes an IndexInfo, with MySQL's refusals.
 
-    1061 name twice · 1280 bad name · 1069 more than 64 · 1070 more than 16 parts
-    1072 no such column · 1060 column twice · 1089 prefix where none may be
+    1061 duplicate name · 1280 bad name · 1069 more than 64 · 1070 more than 16 parts
+    1072 unknown column · 1060 duplicate column · 1089 prefix not allowed
     1170 TEXT without a prefix · 1071 more than 3072 bytes
 
-An expression in it is a hidden virtual column, which comes and goes with the index, in the same
-states; names and refusals are TiDB's:
+An expression in an index is a hidden virtual column. It is added and dropped with the index and has
+the same states. Names and refusals are TiDB's:
 
     INDEX i (c, (a + 1))  ->  `_V$_i_1` AS (a + 1) VIRTUAL, hidden     index i (c, _V$_i_1)
 
-    3762 a plain column in parentheses · 3758 a function that sees more than a row
+    3762 a plain column in parentheses · 3758 a function that reads more than a row
     3754 the AUTO_INCREMENT column · 3753 JSON · 3757 TEXT and BLOB · 3756 in a primary key
     1054 · 1060
 
-That of a multi-valued index holds an array (sql/generated.py), and its part says of what elements:
+The hidden column of a multi-valued index is an array (sql/generated.py); the part has the type of
+its elements:
 
     INDEX i ((CAST(j AS UNSIGNED ARRAY)))  ->  `_V$_i_0` JSON, hidden     a part of UNSIGNED
 
-    3146 no JSON · 1235 two of them, a type that none has, elsewhere in an expression
-    8200 on rows of a predicate
+    3146 not JSON · 1235 two arrays, an unsupported type, an array within an expression
+    8200 a partial index
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -109,27 +110,29 @@ def without_fulltext(
     indexes: Iterable[IndexDefinition], warn: Callable[[int, str], None]
 ) -> list[IndexDefinition]:
     """The indexes without FULLTEXT ones. Adds warning 1214 for each of those."""
-    found = []
-    for each in indexes:
-        if each.kind == "fulltext":
+    remaining = []
+    for index in indexes:
+        if index.kind == "fulltext":
             warn(ErrTableCantHandleFt.code, ErrTableCantHandleFt().message)
         else:
-            found.append(each)
-    return found
+            remaining.append(index)
+    return remaining
 
 
-def fulltext_names(indexes: Iterable[IndexDefinition], taken: Iterable[str]) -> tuple[str, ...]:
-    """The names of FULLTEXT keys. `taken`: names of the table's other keys, in lower case. Raises
+def fulltext_names(
+    indexes: Iterable[IndexDefinition], used_names: Iterable[str]
+) -> tuple[str, ...]:
+    """The names of FULLTEXT keys. `used_names`: lower-case names of the table's other keys. Raises
     1061, 1280."""
-    held, found = set(taken), []
-    for each in indexes:
-        if each.kind == "fulltext":
-            text = _named(each) or _named_by(each.parts[0].column or "functional_index", held)
-            if text.lower() in held:
+    used, names = set(used_names), []
+    for index in indexes:
+        if index.kind == "fulltext":
+            text = _named(index) or _named_by(index.parts[0].column or "functional_index", used)
+            if text.lower() in used:
                 raise ErrDupKeyName(text)
-            held.add(text.lower())
-            found.append(text)
-    return tuple(found)
+            used.add(text.lower())
+            names.append(text)
+    return tuple(names)
 
 
 def index_info(
@@ -137,16 +140,17 @@ def index_info(
     columns: Sequence[ColumnInfo],
     table: Name,
     index_id: int,
-    taken: Iterable[str],
+    used_names: Iterable[str],
     zone: tzinfo | None = None,
 ) -> IndexInfo:
-    """The index; `taken` holds the lower-case names already in use, `zone` is where moments are
-    meant. Raises Refused."""
+    """The index. `used_names`: lower-case names in use. `zone`: the zone of written moments.
+
+    Raises Refused."""
     if written.kind in ("fulltext", "spatial"):
         raise ErrNotSupportedYet(f"{written.kind.upper()} index")
     if written.kind != "primary" and written.clustered is not None:
-        said = "CLUSTERED/NONCLUSTERED keyword is only supported for primary key"
-        raise ErrUnsupportedDDLOperation.with_text(said)
+        reason = "CLUSTERED/NONCLUSTERED keyword is only supported for primary key"
+        raise ErrUnsupportedDDLOperation.with_text(reason)
     if len(written.comment) > _COMMENT_CHARS:
         raise ErrTooLongIndexComment(written.name or "", _COMMENT_CHARS)
     if written.kind == "primary" and written.where is not None:
@@ -155,7 +159,7 @@ def index_info(
         )
     if written.kind == "primary" and written.invisible:
         raise ErrPKIndexCantBeInvisible()
-    names = frozenset(taken)
+    names = frozenset(used_names)
     parts = _parts(written.parts, columns, written.kind == "primary")
     text = "PRIMARY" if written.kind == "primary" else _index_name(written, parts, names)
     if text.lower() in names:
@@ -177,9 +181,9 @@ def index_info(
 
 
 def _index_name(
-    written: IndexDefinition, parts: tuple[IndexColumn, ...], taken: frozenset[str]
+    written: IndexDefinition, parts: tuple[IndexColumn, ...], used_names: frozenset[str]
 ) -> str:
-    return _named(written) or _named_by(parts[0].name.O, taken)
+    return _named(written) or _named_by(parts[0].name.O, used_names)
 
 
 def _named(written: IndexDefinition) -> str | None:
@@ -191,19 +195,23 @@ def _named(written: IndexDefinition) -> str | None:
     return text
 
 
-def _named_by(base: str, taken: AbstractSet[str]) -> str:
-    if base.upper() != "PRIMARY" and base.lower() not in taken:
+def _named_by(base: str, used_names: AbstractSet[str]) -> str:
+    if base.upper() != "PRIMARY" and base.lower() not in used_names:
         return base
-    found = _numbered(base, taken)
-    return found if len(found) <= IDENTIFIER_CHARS else _numbered(base[:_CUT_CHARS], taken)
+    candidate = _numbered(base, used_names)
+    return (
+        candidate
+        if len(candidate) <= IDENTIFIER_CHARS
+        else _numbered(base[:_CUT_CHARS], used_names)
+    )
 
 
-_CUT_CHARS = 30  # of a column's name that leaves no room for a number, as in TiDB
+_CUT_CHARS = 30  # a longer column name is cut to this, to append a number, as in TiDB
 
 
-def _numbered(base: str, taken: AbstractSet[str]) -> str:
+def _numbered(base: str, used_names: AbstractSet[str]) -> str:
     number = 2
-    while f"{base}_{number}".lower() in taken:
+    while f"{base}_{number}".lower() in used_names:
         number += 1
     return f"{base}_{number}"
 
@@ -214,7 +222,7 @@ def _parts(
     if len(written) > KEY_PARTS:
         raise ErrTooManyKeyParts(KEY_PARTS)
     by_name = {column.name.L: column for column in columns}
-    found: list[IndexColumn] = []
+    parts: list[IndexColumn] = []
     total = 0
     for part in written:
         if part.column is None:
@@ -228,14 +236,14 @@ def _parts(
             raise ErrUnsupportedOnGeneratedColumn(
                 "Defining a virtual generated column as primary key"
             )
-        if any(each.exuvia_column == column.id for each in found):
+        if any(previous.exuvia_column == column.id for previous in parts):
             raise ErrDupFieldName(part.column)
         array = array_of(column)
         length = -1 if array is not None else _prefix(column, part.length)
         total += _bytes(column.type if array is None else array, length)
         if total > KEY_BYTES:
             raise ErrTooLongKey(total, KEY_BYTES)
-        found.append(
+        parts.append(
             IndexColumn(
                 name=column.name,
                 offset=column.offset,
@@ -244,24 +252,24 @@ def _parts(
                 exuvia_array=array,
             )
         )
-    return tuple(found)
+    return tuple(parts)
 
 
 def array_of(column: ColumnInfo) -> FieldType | None:
-    """The type of the elements of a multi-valued index's hidden column; None of any other."""
+    """The element type of a multi-valued index's hidden column; None for any other column."""
     if not column.hidden or column.type.Tp != TypeCode.JSON:
         return None
     return element_type(parse_expression(column.generated_expr_string))
 
 
 def part_bytes(column: ColumnInfo, length: int) -> int:
-    """Bytes that a part of a key takes; `length` is a prefix or -1. Raises 1089, 1170, 3152."""
+    """The size of a key's part in bytes. `length`: a prefix, or -1. Raises 1089, 1170, 3152."""
     array = array_of(column)
     return _bytes(column.type, _prefix(column, length)) if array is None else _bytes(array, -1)
 
 
 def _prefix(column: ColumnInfo, length: int) -> int:
-    """The prefix length kept: -1 where the whole column is meant. Raises 1089, 1170, 3152."""
+    """The stored prefix length, -1 for the whole column. Raises 1089, 1170, 3152."""
     kind = column.type
     if kind.Tp == TypeCode.JSON:
         raise ErrJSONUsedAsKey(column.name.O)
@@ -297,15 +305,14 @@ def _bytes(kind: FieldType, length: int) -> int:
 
 
 def check_visible(table: TableInfo) -> None:
-    """The primary key, or the unique index that stands for one, is seen by plans. Raises 3522."""
+    """Raises 3522 if the primary key is invisible, or the unique index that replaces one."""
     primary = _primary_of(table)
     if primary is not None and primary.is_invisible:
         raise ErrPKIndexCantBeInvisible()
 
 
 def keys_beginning_with(table: TableInfo, column: ColumnInfo) -> set[str]:
-    """Names, in lower case, of the public keys whose first column it is: where AUTO_INCREMENT may
-    be."""
+    """Lower-case names of the public keys that begin with the column; AUTO_INCREMENT needs one."""
     names = {
         index.idx_name.L
         for index in table.indexes
@@ -329,7 +336,7 @@ def _primary_of(table: TableInfo) -> IndexInfo | None:
         whole = (
             index.is_unique
             and index.holds_every_row
-            and all(each is not None and each.not_null for each in columns)
+            and all(column is not None and column.not_null for column in columns)
         )
         if whole and first is None:
             first = index
@@ -337,7 +344,7 @@ def _primary_of(table: TableInfo) -> IndexInfo | None:
 
 
 def check_count(indexes: int) -> None:
-    """Refused 1069 beyond 64."""
+    """Raises 1069 for more than 64 indexes."""
     if indexes > INDEXES_PER_TABLE:
         raise ErrTooManyKeys(INDEXES_PER_TABLE)
 
@@ -350,7 +357,7 @@ _KEPT_FLAGS = Flag.UNSIGNED | Flag.BINARY | Flag.ZEROFILL
 
 
 def check_expression_places(written: IndexDefinition, database: str, table: str) -> None:
-    """The expressions of an index name columns of its own table. Raises 1054."""
+    """Check that expressions of an index name only columns of its own table. Raises 1054."""
     for part in written.parts:
         elsewhere = part.expression and name_elsewhere(part.expression, database, table)
         if elsewhere:
@@ -360,27 +367,29 @@ def check_expression_places(written: IndexDefinition, database: str, table: str)
 def with_hidden(
     written: IndexDefinition,
     columns: Sequence[ColumnInfo],
-    taken: Iterable[str],
+    used_names: Iterable[str],
     reads_auto: bool = False,
 ) -> tuple[IndexDefinition, tuple[ColumnInfo, ...]]:
-    """The definition over plain columns, and the hidden columns it needs. `taken`: lower-case names
-    of indexes; `reads_auto`: an expression may name the AUTO_INCREMENT column."""
+    """The definition on columns only, and the hidden columns for its expressions.
+
+    `used_names`: lower-case names of indexes. `reads_auto`: an expression may name the
+    AUTO_INCREMENT column."""
     if all(part.expression is None for part in written.parts):
         return written, ()
     if written.kind == "primary":
         raise ErrFunctionalIndexPrimaryKey()
-    index = written.name or _free_name(frozenset(taken))
+    index = written.name or _free_name(frozenset(used_names))
     parts: list[IndexPart] = []
-    hidden: list[ColumnInfo] = []
+    hidden_columns: list[ColumnInfo] = []
     for number, part in enumerate(written.parts):
         if part.expression is not None:
             text = f"{PREFIX}_{index}_{number}"
-            known = [*columns, *hidden]
-            if any(each.name.L == text.lower() for each in known):
-                raise ErrDupKeyName(index) if index.lower() in taken else ErrDupFieldName(text)
+            all_columns = [*columns, *hidden_columns]
+            if any(column.name.L == text.lower() for column in all_columns):
+                raise ErrDupKeyName(index) if index.lower() in used_names else ErrDupFieldName(text)
             _check(index, part.expression, columns, reads_auto)
-            shown = restored(part.expression)
-            visible = [each if not each.hidden else _without_name(each) for each in columns]
+            expression_text = restored(part.expression)
+            visible = [column if not column.hidden else _without_name(column) for column in columns]
             array = element_type(part.expression)
             try:
                 inner = part.expression.this if array is not None else part.expression
@@ -389,23 +398,23 @@ def with_hidden(
                 raise _in_index(error) from None
             if array is not None and bound.family is not Family.JSON:
                 raise ErrInvalidTypeForJSON(1, "cast_as_array")
-            hidden.append(
+            hidden_columns.append(
                 ColumnInfo(
-                    id=len(known) + 1,
+                    id=len(all_columns) + 1,
                     name=name(text),
-                    offset=len(known),
-                    type=types.JSON if array is not None else _type(bound, shown),
+                    offset=len(all_columns),
+                    type=types.JSON if array is not None else _type(bound, expression_text),
                     hidden=True,
-                    generated_expr_string=shown,
-                    dependences={each: {} for each in names_in(part.expression)},
+                    generated_expr_string=expression_text,
+                    dependences={column_name: {} for column_name in names_in(part.expression)},
                 )
             )
             part = IndexPart(text, descending=part.descending)
         parts.append(part)
-    _check_arrays(written, hidden)
+    _check_arrays(written, hidden_columns)
     facts = {field: getattr(written, field) for field in written.__struct_fields__}
     definition = IndexDefinition(**{**facts, "name": index, "parts": tuple(parts)})
-    return definition, tuple(hidden)
+    return definition, tuple(hidden_columns)
 
 
 def all_with_hidden(
@@ -413,29 +422,29 @@ def all_with_hidden(
     columns: tuple[ColumnInfo, ...],
     reads_auto: bool = False,
 ) -> tuple[list[IndexDefinition], tuple[ColumnInfo, ...]]:
-    """Every index of a new table, and its columns with the hidden ones behind them."""
-    taken = [each.name.lower() for each in written if each.name]
+    """Every index of a new table, and its columns followed by the hidden ones."""
+    used_names = [index.name.lower() for index in written if index.name]
     definitions: list[IndexDefinition] = []
-    for each in written:
-        definition, hidden = with_hidden(each, columns, taken, reads_auto)
-        if hidden and definition.name:
-            taken.append(definition.name.lower())
+    for index in written:
+        definition, hidden_columns = with_hidden(index, columns, used_names, reads_auto)
+        if hidden_columns and definition.name:
+            used_names.append(definition.name.lower())
         definitions.append(definition)
-        columns = (*columns, *hidden)
+        columns = (*columns, *hidden_columns)
     return definitions, columns
 
 
-def _free_name(taken: frozenset[str]) -> str:
-    if _ANONYMOUS not in taken:
+def _free_name(used_names: frozenset[str]) -> str:
+    if _ANONYMOUS not in used_names:
         return _ANONYMOUS
     number = 2
-    while f"{_ANONYMOUS}_{number}" in taken:
+    while f"{_ANONYMOUS}_{number}" in used_names:
         number += 1
     return f"{_ANONYMOUS}_{number}"
 
 
 def _without_name(column: ColumnInfo) -> ColumnInfo:
-    """A hidden column stands where it stands, but no expression names it."""
+    """The hidden column at its position, with a name that no expression can use."""
     return evolve(column, name=name("\0"))
 
 
@@ -454,16 +463,16 @@ def _check(index: str, tree: Tree, columns: Sequence[ColumnInfo], reads_auto: bo
     )
     if error is not None:
         raise error
-    auto = {each.name.L for each in columns if each.auto_increment}
+    auto = {column.name.L for column in columns if column.auto_increment}
     if auto & set(names_in(tree)) and not reads_auto:
         raise ErrFunctionalIndexRefAutoIncrement(index)
-    inside = (each for each in walks.find_all(tree, exp.Cast) if each is not tree)
+    inside = (cast for cast in walks.find_all(tree, exp.Cast) if cast is not tree)
     if any(cast.to.this == exp.DType.ARRAY for cast in inside):
         raise ErrNotSupportedYet(ARRAY_HERE)
 
 
-def _check_arrays(written: IndexDefinition, hidden: Sequence[ColumnInfo]) -> None:
-    arrays = sum(array_of(each) is not None for each in hidden)
+def _check_arrays(written: IndexDefinition, hidden_columns: Sequence[ColumnInfo]) -> None:
+    arrays = sum(array_of(column) is not None for column in hidden_columns)
     if arrays > 1:
         raise ErrNotSupportedYet("more than one multi-valued key part per index")
     if arrays and written.where is not None:
@@ -471,25 +480,25 @@ def _check_arrays(written: IndexDefinition, hidden: Sequence[ColumnInfo]) -> Non
 
 
 def check_array_nodes(txn: Transaction) -> None:
-    """Raises 8200 while a node serves that would give each row one entry, of its whole array."""
-    older = [each.title for each in before_0_5(txn)]
+    """Raises 8200 while a node serves that would index each row once, by its whole array."""
+    older = [member.title for member in before_0_5(txn)]
     if older:
         text = f"multi-valued index: {', '.join(older)} of an older release serves"
         raise ErrUnsupportedDDLOperation(text)
 
 
-def _type(bound: Expr, shown: str) -> FieldType:
+def _type(bound: Expr, expression_text: str) -> FieldType:
     kind = bound.type
     if kind.Tp == TypeCode.JSON:
         raise ErrFunctionalIndexOnJSONOrGeometryFunction()
     if kind.Tp == TypeCode.NULL:
         raise ErrWrongKeyColumnFunctionalIndex("NULL")
     if kind.family in _STRINGS and kind.Flen == 0:
-        raise ErrWrongKeyColumnFunctionalIndex(shown)
+        raise ErrWrongKeyColumnFunctionalIndex(expression_text)
     if kind.Tp in TEXT_BLOBS:
         raise ErrFunctionalIndexOnBlob()
     flag = int(Flag(kind.Flag) & _KEPT_FLAGS)
     if kind.family == Family.FLOAT:
-        return evolve(kind, Flag=flag, Flen=-1, Decimal=-1)  # digits would round what is compared
+        return evolve(kind, Flag=flag, Flen=-1, Decimal=-1)  # a scale would round compared values
     code = TypeCode.VARCHAR if kind.Tp == TypeCode.VAR_STRING else kind.Tp
     return evolve(kind, Tp=code, Flag=flag)

@@ -11,7 +11,7 @@ IN are what TiDB's manual lists beyond its parser. A literal is of the column's 
     text                   CHAR, VARCHAR, TEXT; dates and times; ENUM and SET with = != IN
     x'ab', b'01'           BINARY, VARBINARY, BLOB
 
-What is compared is settled here: a TIMESTAMP means a moment of the session's zone.
+Literals are converted here: a TIMESTAMP is read in the session's zone.
 """
 
 from collections.abc import Iterator, Sequence
@@ -47,7 +47,7 @@ _KINDS: Final = {
     "varchar": ({Family.STRING, Family.DATE, Family.DATETIME, Family.TIME}, set(_WORDS)),
     "binary": ({Family.BYTES}, set()),
 }
-"""Families of columns that a literal goes with, and types apart from these."""
+"""literal type -> (families of columns, further column types) that it can be compared with."""
 _ANY_TYPE: Final = "the kind of partial index condition is not supported"
 
 
@@ -58,10 +58,10 @@ def _refused(text: str) -> Refused:
 def predicate_of(
     where: Tree | None, columns: Sequence[ColumnInfo], zone: tzinfo | None
 ) -> tuple[PredicateTerm, ...]:
-    """The terms of an index's WHERE; none without one. Raises 8200."""
+    """The terms of an index's WHERE, () without one. Raises 8200."""
     if where is None:
         return ()
-    return tuple(_term(each, columns, zone) for each in _conjuncts(where))
+    return tuple(_term(conjunct, columns, zone) for conjunct in _conjuncts(where))
 
 
 def _conjuncts(tree: Tree) -> Iterator[Tree]:
@@ -84,7 +84,7 @@ def _term(tree: Tree, columns: Sequence[ColumnInfo], zone: tzinfo | None) -> Pre
     if isinstance(tree, exp.In) and tree.args.get("query") is None:
         column = _column(tree.this, columns, "IN expression", "`{}`")
         constants = list(tree.expressions)
-        written = f"({','.join(restored(each) for each in constants)})"
+        written = f"({','.join(restored(constant) for constant in constants)})"
         return _compared(column, "in", constants, written, zone)
     sign = operator_of(tree)
     if sign is None:
@@ -98,19 +98,21 @@ def _term(tree: Tree, columns: Sequence[ColumnInfo], zone: tzinfo | None) -> Pre
     return _compared(column, sign, [right], restored(right), zone)
 
 
-def _column(tree: Tree, columns: Sequence[ColumnInfo], place: str, shown: str) -> ColumnInfo:
+def _column(tree: Tree, columns: Sequence[ColumnInfo], place: str, template: str) -> ColumnInfo:
     if not isinstance(tree, exp.Column):
         raise _refused(f"partial index condition must include a column name in the {place}")
-    found = next((each for each in columns if each.name.L == tree.name.lower()), None)
-    if found is None or found.hidden:
-        text = f"column name {shown.format(tree.name)} referenced in partial index condition"
+    column = next(
+        (candidate for candidate in columns if candidate.name.L == tree.name.lower()), None
+    )
+    if column is None or column.hidden:
+        text = f"column name {template.format(tree.name)} referenced in partial index condition"
         raise _refused(f"{text} is not found in table")
-    if found.is_generated:
-        text = f"generated column {found.name.O} cannot be used in partial index condition"
+    if column.is_generated:
+        text = f"generated column {column.name.O} cannot be used in partial index condition"
         raise _refused(text)
-    if found.type.family == Family.JSON:
+    if column.type.family == Family.JSON:
         raise _refused(_ANY_TYPE)
-    return found
+    return column
 
 
 def _compared(
@@ -118,7 +120,7 @@ def _compared(
 ) -> PredicateTerm:
     encode = encoder_of(column.type)
     zone = zone if column.type.Tp == TypeCode.TIMESTAMP else None
-    keys = tuple(encode(_value(column, operator, each, zone)).hex() for each in constants)
+    keys = tuple(encode(_value(column, operator, constant, zone)).hex() for constant in constants)
     return PredicateTerm(
         name=column.name, operator=operator, written=written, keys=keys, exuvia_column=column.id
     )
@@ -126,7 +128,7 @@ def _compared(
 
 def _value(column: ColumnInfo, operator: str, tree: Tree, zone: tzinfo | None) -> Value:
     if isinstance(tree, exp.Introducer) and tree.name.lower() in ("_utf8mb4", "_utf8"):
-        tree = tree.expression  # as SHOW CREATE TABLE has texts
+        tree = tree.expression  # texts as in SHOW CREATE TABLE
     kind, raw = column.type, bytes_of_literal(tree)
     literal = literal_of(tree) if raw is None else (raw,)
     if raw is not None and kind.family in (Family.INT, Family.UINT, Family.DECIMAL, Family.FLOAT):
@@ -162,7 +164,7 @@ def _literal_type(value: Value) -> str:
 
 
 def _word(column: ColumnInfo, operator: str, text: str) -> Value:
-    """The number of an ENUM's word or a SET's words; their order is that of words, keys' is not."""
+    """The number of an ENUM's or SET's text; INEXACT for < and >, which compare the texts."""
     if operator not in ("=", "!=", "in"):
         return INEXACT
     try:
@@ -171,31 +173,32 @@ def _word(column: ColumnInfo, operator: str, text: str) -> Value:
         return INEXACT
 
 
-# -- what a table with one may not be asked --------------------------------------------------------
+# -- refusals for tables with a partial index ------------------------------------------------------
 
 
 def check_nodes(txn: Transaction) -> None:
-    """Raises 8200 while a node serves that would put rows into the index which it does not hold."""
-    older = [each.title for each in member.before_0_4(txn)]
+    """Raises 8200 while a node serves that would ignore the predicate and index every row."""
+    older = [node.title for node in member.before_0_4(txn)]
     if older:
         raise _refused(f"{', '.join(older)} of an older release serves")
 
 
 def check_not_partitioned(table: TableInfo) -> None:
-    """Raises 8200 for a table that is to be cut into partitions."""
+    """Raises 8200 if a table to be partitioned has a partial index."""
     if any(index.is_partial for index in table.indexes):
         raise _refused("partial index is not supported on partitioned table")
 
 
 def check_partitioned(table: TableInfo, where: Tree | None) -> None:
-    """Raises 8200 for a partial index on partitions."""
+    """Raises 8200 for a partial index on a partitioned table."""
     if where is not None and table.partition is not None:
         raise _refused("partial index on partitioned table is not supported")
 
 
 def check_free(table: TableInfo, column: ColumnInfo) -> None:
-    """Raises 8272 for a column of a predicate: its values are settled in it. Of an index that is
-    kept for UNDO the job says that it is in the way."""
+    """Raises 8272 for a column of a partial index's predicate, which contains converted values.
+
+    If the index is retained for UNDO, the job refuses the change."""
     index = index_with_predicate_on(table, column.id)
     if index is not None and index.state == SchemaState.PUBLIC:
         raise ErrModifyColumnReferencedByPartialCondition(column.name.O, index.idx_name.O)

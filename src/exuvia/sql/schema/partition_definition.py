@@ -1,22 +1,23 @@
-"""PARTITION BY becomes a PartitionInfo, as TiDB makes it.
+"""PARTITION BY becomes a PartitionInfo, as in TiDB.
 
-    HASH, KEY without definitions   p0, p1, ... as many as PARTITIONS says (1 by default)
-    LINEAR, SUBPARTITION            a warning; cut without it
+    HASH, KEY without definitions   p0, p1, ..., the number of PARTITIONS (1 by default)
+    LINEAR, SUBPARTITION            ignored, with a warning
     KEY ()                          by the primary key
     RANGE (e) INTERVAL (n) FIRST .. LAST ..    every bound written out: P_LT_10, P_LT_20, ...
 
-Ids are given later: an info's definitions stand in the order in which ids are asked for.
+Ids are assigned later, in the order of the definitions.
 
 The function (manual, "Partitioning Limitations"):
 
     1564 function or operator is not allowed    1486 no column, or depends on the time zone
-    1491 result is not a whole number           1659 a column of a type that cannot be cut by
-    1503, 8264 a unique key lacks one of them   1488, 1054 no such column
+    1491 result is not a whole number           1659 a column of an unsupported type
+    1503, 8264 a unique key lacks a column      1488, 1054 unknown column
 
-Bounds and lists: whole numbers that are computed; of COLUMNS literals of the column's type.
+Bounds and lists: computed whole numbers; for COLUMNS literals of the column's type.
 
-    1697 not a number       1566 NULL as a bound    1654 another type   1653 another number of them
-    1481 MAXVALUE not last  1493 not increasing     1495 twice   1517 name twice   1563 below 0
+    1697 not a number       1566 NULL as a bound    1654 wrong type        1653 number of values
+    1481 MAXVALUE not last  1493 not increasing     1495 duplicate value   1517 duplicate name
+    1563 below 0
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -100,9 +101,9 @@ _MOST_COLUMNS = 16
 def partition_info(
     table: TableInfo, written: Partitioning, warn: Warn, modes: Modes = STRICT
 ) -> PartitionInfo:
-    """How the table is to be cut; `modes` has the zone in which its bounds are meant.
+    """The partitioning of a table. Bounds are read in the zone of `modes`.
 
-    Raises what stands at the head."""
+    Raises the errors listed in the module."""
     word = written.kind.upper()
     kind = PartitionType[word]
     if written.linear:
@@ -138,7 +139,7 @@ def partition_info(
 
 
 def key_algorithm(kind: PartitionType, modes: Modes) -> KeyAlgorithm:
-    """TiDB's, unless a node serves that knows only the one before."""
+    """TiDB's algorithm, unless a node serves that supports only the former one."""
     if kind != PartitionType.KEY or modes.has_older():
         return KeyAlgorithm.SORT_KEYS
     return KeyAlgorithm.WEIGHTS
@@ -147,7 +148,7 @@ def key_algorithm(kind: PartitionType, modes: Modes) -> KeyAlgorithm:
 def partition_columns(info: PartitionInfo) -> list[str]:
     """Lower-case names of the columns that decide where a row goes."""
     if info.columns or not info.expr:
-        return [each.L for each in info.columns]
+        return [column.L for column in info.columns]
     return columns_of(parse_expression(info.expr))
 
 
@@ -166,14 +167,14 @@ def _function(table: TableInfo, written: Partitioning) -> tuple[Sequence[str], s
 
 
 def _key_columns(table: TableInfo) -> tuple[str, ...]:
-    """The columns of KEY (): the primary key's, else those of a unique key without NULL."""
+    """The columns of KEY (): those of the primary key, else of a unique key without NULL."""
     if table.pk_is_handle:
         return tuple(c.name.O for c in table.cols if c.type.Flag & Flag.PRI_KEY)
-    for wanted in ("is_primary", "is_unique"):
+    for flag in ("is_primary", "is_unique"):
         for index in table.indexes:
             parts = [table.column(part.name.L) for part in index.idx_cols]
             if (
-                getattr(index, wanted)
+                getattr(index, flag)
                 and index.holds_every_row
                 and all(part and part.not_null for part in parts)
             ):
@@ -190,20 +191,20 @@ def _definitions(
             raise ErrUnsupportedDDLOperation(
                 "INTERVAL partitioning, only allowed on RANGE partitioning"
             )
-        made = written_out(written.interval, shape, modes.zone)
-        return tuple(definition(each, shape) for each in made)
+        partitions = written_out(written.interval, shape, modes.zone)
+        return tuple(definition(partition, shape) for partition in partitions)
     if kind in (PartitionType.RANGE, PartitionType.LIST):
         if not written.definitions:
             raise ErrPartitionsMustBeDefined(kind.name)
         if written.number is not None and written.number != len(written.definitions):
             raise ErrPartitionWrongNoPart()
-        return tuple(definition(each, shape, modes) for each in written.definitions)
+        return tuple(definition(partition, shape, modes) for partition in written.definitions)
     if written.number == 0:
         raise ErrNoParts("partitions")
     if written.definitions:
         if written.number is not None and written.number != len(written.definitions):
             raise ErrPartitionWrongNoPart()
-        return tuple(definition(each, shape, modes) for each in written.definitions)
+        return tuple(definition(partition, shape, modes) for partition in written.definitions)
     number = 1 if written.number is None else written.number
     if number > PARTITIONS:
         raise ErrTooManyPartitions()
@@ -211,7 +212,7 @@ def _definitions(
 
 
 def numbered(first: int, end: int) -> tuple[PartitionDefinition, ...]:
-    """p{first}, ..."""
+    """Definitions named p{first} to p{end - 1}."""
     return tuple(PartitionDefinition(name=name(f"p{n}")) for n in range(first, end))
 
 
@@ -221,14 +222,14 @@ def added_definitions(
     written: Sequence[PartitionWritten],
     modes: Modes = STRICT,
 ) -> tuple[PartitionDefinition, ...]:
-    """Definitions as the table's function reads them."""
+    """The definitions of new partitions, with the table's partitioning function."""
     shape = shape_like(table, info)
-    return tuple(definition(each, shape, modes) for each in written)
+    return tuple(definition(partition, shape, modes) for partition in written)
 
 
 def shape_like(table: TableInfo, info: PartitionInfo) -> Route:
-    """What definitions of a partitioned table are read against."""
-    return shape_of(table.cols, info.type, info.expr, [each.L for each in info.columns])
+    """The route of a partitioned table without its partitions, for reading definitions."""
+    return shape_of(table.cols, info.type, info.expr, [column.L for column in info.columns])
 
 
 # -- the function ----------------------------------------------------------------------------------
@@ -255,7 +256,7 @@ def columns_of(tree: Tree) -> list[str]:
 
 
 def check_function_places(written: Partitioning, database: str, table: str) -> None:
-    """The function reads columns of its own table. Raises 1054."""
+    """Check that the function names only columns of its own table. Raises 1054."""
     tree = written.expression
     elsewhere = None if tree is None else name_elsewhere(tree, database, table)
     if elsewhere is not None:
@@ -304,11 +305,11 @@ def _is_timestamp(by_name: dict[str, ColumnInfo]) -> Callable[[object], bool]:
 
 
 def _check_arguments(node: Any, by_name: dict[str, ColumnInfo]) -> None:
-    """A function of dates takes dates; TIMESTAMP depends on the time zone. Raises 1486."""
+    """Raises 1486 for an argument of another type, and for a TIMESTAMP: it depends on the zone."""
     function = "EXTRACT" if isinstance(node, exp.Extract) else str(node.this).upper()
     allowed = _FUNCTIONS[function]
     if not allowed:
-        if any(by_name[each].type.Tp == TypeCode.TIMESTAMP for each in columns_of(node)):
+        if any(by_name[column].type.Tp == TypeCode.TIMESTAMP for column in columns_of(node)):
             raise ErrWrongExprInPartitionFunc()
         return
     if function == "UNIX_TIMESTAMP" and not node.expressions:
@@ -326,16 +327,16 @@ _COLUMN_TYPES = (
 
 
 def check_columns(kind: str, names: Sequence[str], columns: Sequence[ColumnInfo]) -> None:
-    """Columns of RANGE, LIST COLUMNS and KEY. Raises 1488, 1652, 1659."""
+    """Check the columns of RANGE COLUMNS, LIST COLUMNS and KEY. Raises 1488, 1652, 1659."""
     by_name = {column.name.L: column for column in columns}
-    seen: set[str] = set()
+    used: set[str] = set()
     for text in names:
         column = by_name.get(text.lower())
         if column is None:
             raise ErrFieldNotFoundPart()
-        if text.lower() in seen:
+        if text.lower() in used:
             raise ErrSameNamePartitionField(text)
-        seen.add(text.lower())
+        used.add(text.lower())
         if not _may_cut(kind, column.type):
             raise ErrFieldTypeNotAllowedAsPartitionField(column.name.O)
 
@@ -346,9 +347,9 @@ def _may_cut(kind: str, field: FieldType) -> bool:
     return field.Tp in _COLUMN_TYPES
 
 
-def check_unique_keys(table: TableInfo, wanted: Sequence[str]) -> None:
-    """Every unique key has all the columns, whole. Raises 1503, 8264."""
-    needed = set(wanted)
+def check_unique_keys(table: TableInfo, columns: Sequence[str]) -> None:
+    """Raises 1503, 8264 unless every unique key contains all these columns without a prefix."""
+    needed = set(columns)
     if table.pk_is_handle:
         handle = next(c for c in table.cols if c.type.Flag & Flag.PRI_KEY)
         if needed - {handle.name.L}:
@@ -361,16 +362,16 @@ _BOTH = "create an index that is both a global index and a clustered index"
 
 
 def check_global(definitions: Iterable[IndexDefinition], partitioned: bool) -> None:
-    """A GLOBAL index spans partitions, and is none that rows are kept under. Raises 8200."""
-    for each in definitions:
-        if each.is_global and not partitioned:
+    """Raises 8200 for a GLOBAL index that is clustered or on a table without partitions."""
+    for index in definitions:
+        if index.is_global and not partitioned:
             raise ErrUnsupportedDDLOperation("Global Index on non-partitioned table")
-        if each.is_global and each.clustered:
+        if index.is_global and index.clustered:
             raise ErrUnsupportedDDLOperation(_BOTH)
 
 
 def with_updated_indexes(table: TableInfo, written: Partitioning) -> TableInfo:
-    """The table with its indexes as UPDATE INDEXES says. Raises 1280, 1503, 8200."""
+    """The table with UPDATE INDEXES applied. Raises 1280, 1503, 8200."""
     kinds: dict[str, bool] = {}
     for text, is_global in written.indexes:
         index = table.index(text)
@@ -382,29 +383,30 @@ def with_updated_indexes(table: TableInfo, written: Partitioning) -> TableInfo:
             raise ErrUnsupportedDDLOperation(_BOTH)
         kinds[index.idx_name.L] = is_global
     indexes = tuple(
-        evolve(each, is_global=kinds.get(each.idx_name.L, each.is_global)) for each in table.indexes
+        evolve(index, is_global=kinds.get(index.idx_name.L, index.is_global))
+        for index in table.indexes
     )
     return evolve(table, index_info=indexes or None)
 
 
 def check_global_nodes(txn: Transaction) -> None:
-    """Raises 8200 while a node serves that would not keep a global index."""
+    """Raises 8200 while a node serves that would not maintain a global index."""
     _check_older(member.before_0_4(txn), "Global Index")
 
 
 def check_pair_nodes(txn: Transaction) -> None:
-    """Raises 8200 while a node serves that knows no pairs of indexes."""
+    """Raises 8200 while a node serves that does not support pairs of indexes."""
     _check_older(member.before_0_5(txn), "moving rows of a Global Index")
 
 
-def _check_older(older: list[MemberInfo], what: str) -> None:
+def _check_older(older: list[MemberInfo], operation: str) -> None:
     if older:
-        titles = ", ".join(each.title for each in older)
-        raise ErrUnsupportedDDLOperation(f"{what}: {titles} of an older release serves")
+        titles = ", ".join(node.title for node in older)
+        raise ErrUnsupportedDDLOperation(f"{operation}: {titles} of an older release serves")
 
 
 def check_unique_key(index: IndexInfo, needed: set[str]) -> None:
-    """One key of a table that is cut by these columns. Raises 1503, 8264."""
+    """Check one index of a table that is partitioned by these columns. Raises 1503, 8264."""
     whole = {part.name.L for part in index.idx_cols if part.length < 0}
     if index.is_unique and needed - whole and not index.is_global:
         if index.exuvia_clustered:
@@ -417,8 +419,8 @@ def check_unique_key(index: IndexInfo, needed: set[str]) -> None:
 #     RANGE (id) INTERVAL (10) FIRST PARTITION LESS THAN (10) LAST PARTITION LESS THAN (30)
 #         -> P_LT_10, P_LT_20, P_LT_30;  NULL PARTITION: P_NULL before, MAXVALUE ..: P_MAXVALUE
 #
-# The table keeps the partitions alone; FIRST and LAST PARTITION of an ALTER TABLE find the distance
-# again in their bounds. What is not of the scheme is 8200.
+# The table stores only the partitions; FIRST and LAST PARTITION of an ALTER TABLE derive the
+# distance from their bounds. Bounds at other distances are 8200.
 
 UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
 _FIRST_DAY = "0000-01-01"
@@ -434,64 +436,64 @@ class Scheme(NamedTuple):
 
 
 def written_out(
-    asked: IntervalWritten, shape: Route, zone: tzinfo | None
+    interval: IntervalWritten, shape: Route, zone: tzinfo | None
 ) -> tuple[PartitionWritten, ...]:
-    """The partitions that PARTITION BY RANGE .. INTERVAL .. asks for. Raises 8200, 1499."""
+    """The partitions of PARTITION BY RANGE .. INTERVAL .. Raises 8200, 1499."""
     kind = _stepped_type(shape)
-    amount = constant(asked.amount, zone)[0]
+    amount = constant(interval.amount, zone)[0]
     if not isinstance(amount, int) or amount <= 0:
         raise ErrUnsupportedDDLOperation("INTERVAL, should be a positive number")
-    if bool(asked.unit) != (kind is not None and kind.Tp in _DATES):
+    if bool(interval.unit) != (kind is not None and kind.Tp in _DATES):
         raise ErrUnsupportedDDLOperation(
             "INTERVAL partitioning: Error when generating partition values"
         )
-    first, last = end_of(asked.first, zone), end_of(asked.last, zone)
-    scheme = Scheme(amount, asked.unit, first, last)
-    found = [_partition(bound, bound) for bound in _bounds(scheme)]
-    if asked.with_null:
-        found.insert(0, _partition("NULL", _lowest(shape, kind), "P_"))
-    if asked.with_max:
-        found.append(PartitionWritten(name="P_MAXVALUE", less_than=(exp.Var(this=MAXVALUE),)))
-    return tuple(found)
+    first, last = end_of(interval.first, zone), end_of(interval.last, zone)
+    scheme = Scheme(amount, interval.unit, first, last)
+    partitions = [_partition(bound, bound) for bound in _bounds(scheme)]
+    if interval.with_null:
+        partitions.insert(0, _partition("NULL", _lowest(shape, kind), "P_"))
+    if interval.with_max:
+        partitions.append(PartitionWritten(name="P_MAXVALUE", less_than=(exp.Var(this=MAXVALUE),)))
+    return tuple(partitions)
 
 
 def dropped_before(info: PartitionInfo, shape: Route, first: Value) -> list[str]:
     """Lower-case names of the partitions before the one that ends at `first`. Raises 8200."""
-    found = _scheme_found(info, shape)
-    if found is None:
+    located = _scheme_found(info, shape)
+    if located is None:
         raise ErrUnsupportedDDLOperation(
             "FIRST PARTITION, does not seem like an INTERVAL partitioned table"
         )
-    scheme, inner = found
+    scheme, inner = located
     number = len(list(_bounds(scheme._replace(last=first)))) - 1
     if number == 0:
-        said = "FIRST PARTITION, given value does not generate a list of partition names "
-        raise ErrUnsupportedDDLOperation(said + "to be dropped")
-    return [each.name.L for each in inner[:number]]
+        reason = "FIRST PARTITION, given value does not generate a list of partition names "
+        raise ErrUnsupportedDDLOperation(reason + "to be dropped")
+    return [partition.name.L for partition in inner[:number]]
 
 
 def added_until(info: PartitionInfo, shape: Route, last: Value) -> tuple[PartitionWritten, ...]:
     """The partitions after the last one, up to one that ends at `last`. Raises 8200."""
-    found = _scheme_found(info, shape)
-    if found is None:
+    located = _scheme_found(info, shape)
+    if located is None:
         raise ErrUnsupportedDDLOperation(
             "LAST PARTITION, does not seem like an INTERVAL partitioned table"
         )
     if info.definitions[-1].less_than == (MAXVALUE,):
         raise ErrUnsupportedDDLOperation("LAST PARTITION when MAXVALUE partition exists")
-    scheme, inner = found
+    scheme, inner = located
     start = _read_bound(inner[-1], scheme.unit)
     bounds = _bounds(scheme._replace(first=start, last=last), skip=1)
     return tuple(_partition(bound, bound) for bound in bounds)
 
 
 def _stepped_type(shape: Route) -> FieldType | None:
-    """The column's type; None where an expression cuts."""
+    """The type of the partitioning column; None for an expression."""
     if shape.compiled is not None:
         return None
     if len(shape.kinds) > 1:
-        said = "INTERVAL partitioning, does not allow RANGE COLUMNS with more than one column"
-        raise ErrUnsupportedDDLOperation(said)
+        reason = "INTERVAL partitioning, does not allow RANGE COLUMNS with more than one column"
+        raise ErrUnsupportedDDLOperation(reason)
     (kind,) = shape.kinds
     if kind.Tp not in INTEGER_BITS and kind.Tp not in _DATES:
         raise ErrUnsupportedDDLOperation(
@@ -501,7 +503,7 @@ def _stepped_type(shape: Route) -> FieldType | None:
 
 
 def _bounds(scheme: Scheme, skip: int = 0) -> Iterator[Value]:
-    """Every bound from the first to the last. Raises 8200 where the last is not one of them."""
+    """Every bound from the first to the last. Raises 8200 if the last is not one of them."""
     for n in range(skip, PARTITIONS + 1):
         bound = _stepped(scheme, n)
         if bound is None and scheme.last is not None:
@@ -529,7 +531,7 @@ def end_of(tree: Tree, zone: tzinfo | None) -> Value:
 
 
 def _place(bound: Value) -> Value:
-    """A bound to compare with others: a moment's text may have a time of day or not."""
+    """The bound as a comparable value: the text of a moment may omit the time of day."""
     if not isinstance(bound, str):
         return bound
     try:
@@ -539,7 +541,7 @@ def _place(bound: Value) -> Value:
 
 
 def _stepped(scheme: Scheme, n: int) -> Value:
-    """The first bound and n times the distance. Raises 8200 where that is no such value."""
+    """The first bound plus n times the distance. Raises 8200 if this is not a valid value."""
     if not scheme.unit:
         if scheme.first is None or not isinstance(scheme.first, int):
             return None
@@ -557,7 +559,7 @@ def _partition(label: Value, bound: Value, prefix: str = "P_LT_") -> PartitionWr
 
 
 def _lowest(shape: Route, kind: FieldType | None) -> Value:
-    """The bound below which only NULL lies."""
+    """The bound with only NULL below it."""
     if kind is None:
         assert shape.compiled is not None
         return 0 if shape.compiled.type.unsigned else -(1 << 63)
@@ -574,7 +576,7 @@ def _read_bound(definition: PartitionDefinition, unit: str) -> Value:
 def _scheme_found(
     info: PartitionInfo, shape: Route
 ) -> tuple[Scheme, Sequence[PartitionDefinition]] | None:
-    """The scheme that the bounds follow, and the partitions of it; None where there is none."""
+    """The scheme of the bounds, and its partitions; None if the distances differ."""
     if info.type.name != "RANGE" or len(shape.kinds) > 1:
         return None
     kind = None if shape.compiled is not None else shape.kinds[0]
@@ -588,7 +590,7 @@ def _scheme_found(
         inner = inner[:-1]
     if len(inner) < 2:
         return None
-    bounds = [_read_bound(each, "DAY" if moments else "") for each in inner]
+    bounds = [_read_bound(partition, "DAY" if moments else "") for partition in inner]
     schemes = _moments(bounds) if moments else iter((Scheme(bounds[1] - bounds[0], "", bounds[0]),))
     for scheme in schemes:
         stepped = (_stepped(scheme, n) for n in range(len(bounds)))
@@ -598,7 +600,7 @@ def _scheme_found(
 
 
 def _moments(bounds: Sequence[str]) -> Iterator[Scheme]:
-    """What may be the distance, the greatest unit first."""
+    """Schemes with possible distances, the greatest unit first."""
     for unit in UNITS:
         text = f"TIMESTAMPDIFF({unit}, '{bounds[0]}', '{bounds[-1]}')"
         whole = constant(parse_expression(text), None)[0]
@@ -615,7 +617,7 @@ _MOMENTS = (TypeCode.DATE, TypeCode.DATETIME, TypeCode.TIME)
 def definition(
     written: PartitionWritten, shape: Route, modes: Modes = STRICT
 ) -> PartitionDefinition:
-    """One partition's definition; `modes` has the zone in which its moments are meant.
+    """The definition of one partition. Moments are read in the zone of `modes`.
 
     Raises 1479, 1480, 1653, 1654, 1697, 1566."""
     if written.less_than is not None and shape.cut.type != PartitionType.RANGE:
@@ -676,12 +678,12 @@ def _listed(
 
 
 def constant(tree: Tree, zone: tzinfo | None = None) -> tuple[Value, FieldType]:
-    """A constant's value and type; `zone` is that of UNIX_TIMESTAMP. Raises 1054 for a column."""
+    """A constant's value and type. `zone`: for UNIX_TIMESTAMP. Raises 1054 for a column."""
     env: Any = PlainEnv()
     env.zone = zone
-    found = expressions.compiled(tree, (), None, "partition function")
-    value = found.call([], env)
-    return value, type_of(value, "n") if value is None else found.type
+    expression = expressions.compiled(tree, (), None, "partition function")
+    value = expression.call([], env)
+    return value, type_of(value, "n") if value is None else expression.type
 
 
 def _number_text(
@@ -705,7 +707,7 @@ def _number_text(
 
 
 def _column_text(tree: Tree, kind: FieldType, modes: Modes, strict: bool) -> str:
-    """A value's text. `strict`: it must be of the column's own type, as RANGE COLUMNS asks."""
+    """A value's text. `strict`: it must have the column's own type, as in RANGE COLUMNS."""
     if isinstance(tree, exp.Null):
         if strict:
             raise ErrNullInValuesLessThan()
@@ -722,12 +724,12 @@ def _column_text(tree: Tree, kind: FieldType, modes: Modes, strict: bool) -> str
         return quoted_text(value)
     text = values.to_text(stored, kind)
     text = text if isinstance(text, str) else text.decode()
-    seen = all(each.isprintable() or each in _ESCAPED for each in text)
-    return quoted_text(text) if seen else f"0x{text.encode().hex()}"
+    is_printable = all(character.isprintable() or character in _ESCAPED for character in text)
+    return quoted_text(text) if is_printable else f"0x{text.encode().hex()}"
 
 
 def _stored(value: Value, source: FieldType, kind: FieldType, modes: Modes) -> Value:
-    """The value as the column holds it. Raises 1654, also where a node would not read it."""
+    """The value as the column stores it. Raises 1654, also if a serving node could not read it."""
     try:
         return values.convert(value, source, kind)
     except Refused:
@@ -740,7 +742,7 @@ def _stored(value: Value, source: FieldType, kind: FieldType, modes: Modes) -> V
         raise ErrWrongTypeColumnValue() from None
 
 
-_ESCAPED = frozenset("\0\b\t\n\r\x1a")  # for which there is a letter behind a backslash
+_ESCAPED = frozenset("\0\b\t\n\r\x1a")  # written as a backslash and a letter
 
 
 def _bytes_text(raw: bytes) -> str:
@@ -751,7 +753,7 @@ def _bytes_text(raw: bytes) -> str:
 
 
 def _is_of(source: FieldType, kind: FieldType) -> bool:
-    """Whether a literal of one type may bound a column of another."""
+    """Whether a literal of type `source` may be a bound for a column of type `kind`."""
     if kind.Tp in INTEGER_BITS:
         return source.family in (Family.INT, Family.UINT)
     if kind.Tp in _MOMENTS:
@@ -760,8 +762,8 @@ def _is_of(source: FieldType, kind: FieldType) -> bool:
 
 
 def check_definitions(route: Route) -> None:
-    """Names, order and values of all definitions. Raises 1517, 1481, 1493, 1495."""
-    check_names([each.name.O for each in route.cut.definitions])
+    """Check names, order and values of all definitions. Raises 1517, 1481, 1493, 1495."""
+    check_names([partition.name.O for partition in route.cut.definitions])
     if route.cut.type == PartitionType.RANGE:
         check_increasing(route)
     elif route.cut.type == PartitionType.LIST:
@@ -770,19 +772,19 @@ def check_definitions(route: Route) -> None:
 
 def check_names(names: Sequence[str]) -> None:
     """Raises 1517, 1567."""
-    seen: set[str] = set()
+    used: set[str] = set()
     for text in names:
         if not text or text.endswith(" "):
             raise ErrWrongPartitionName()
-        if text.lower() in seen:
+        if text.lower() in used:
             raise ErrSameNamePartition(text)
-        seen.add(text.lower())
+        used.add(text.lower())
 
 
 def check_increasing(route: Route) -> None:
     """Raises 1481, 1493."""
-    for each in route.cut.definitions[:-1]:
-        if route.compiled is not None and each.less_than == (MAXVALUE,):
+    for partition in route.cut.definitions[:-1]:
+        if route.compiled is not None and partition.less_than == (MAXVALUE,):
             raise ErrPartitionMaxvalue()
     for low, high in zip(route.bounds, route.bounds[1:], strict=False):
         if not low < high:
@@ -798,7 +800,7 @@ def check_increasing(route: Route) -> None:
 
 def check_listed_once(route: Route) -> None:
     """Raises 1495."""
-    texts = [row for each in route.cut.definitions for row in each.in_values]
+    texts = [row for partition in route.cut.definitions for row in partition.in_values]
     defaults = sum(row == (DEFAULT,) for row in texts)
     if defaults > 1 or len(route.listed) + defaults != len(texts):
         raise ErrMultipleDefConstInListPart()
@@ -807,16 +809,17 @@ def check_listed_once(route: Route) -> None:
 def shape_of(
     columns: Sequence[ColumnInfo], kind: PartitionType, expr: str, names: Sequence[str]
 ) -> Route:
-    """A route without partitions: what definitions are read against."""
-    return Route(columns, Cut(kind, expr, tuple(each.lower() for each in names), ()))
+    """A route without partitions, for reading definitions."""
+    return Route(columns, Cut(kind, expr, tuple(text.lower() for text in names), ()))
 
 
-# -- as TiDB keeps and prints a function and its bounds --------------------------------------------
+# -- the text of a function and its bounds, as in TiDB ---------------------------------------------
 #
 #     year(d) + 1     YEAR(`d`)+1             mod(a, 4)      `a`%4
 #     t.a div 2       `a` DIV 2               'x'            'x'
 #
-# Names in backquotes without their table, functions and words in capitals, no spaces at signs.
+# Names in backquotes without their table, functions and keywords in capitals, no spaces around
+# operators.
 
 _SIGNS: dict[type, str] = {
     exp.Add: "+",
@@ -844,7 +847,7 @@ def quoted_text(text: str) -> str:
 
 def function_text(tree: Tree) -> str:
     """The text of a partitioning function."""
-    behind: list[str] = []  # a chain of thousands of terms is no nesting
+    behind: list[str] = []  # no recursion along a chain of thousands of terms
     while (sign := _SIGNS.get(type(tree))) is not None:
         behind.append(f"{sign}{function_text(tree.expression)}")
         tree = tree.this
@@ -867,7 +870,7 @@ def function_text(tree: Tree) -> str:
 
 def _call(tree: exp.Anonymous) -> str:
     name = str(tree.this).upper()
-    arguments = [function_text(each) for each in tree.expressions]
+    arguments = [function_text(argument) for argument in tree.expressions]
     if name == "MOD" and len(arguments) == 2:
         return "%".join(arguments)
     return f"{name}({', '.join(arguments)})"

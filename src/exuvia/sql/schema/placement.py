@@ -1,7 +1,7 @@
-"""Placement policies, resource groups, and who has a policy: statement to job.
+"""Statements about placement policies and resource groups, as jobs.
 
-Policies and groups are kept and shown and have no effect here. What a policy says is judged as in
-TiDB: either regions and a schedule, or constraints.
+Policies and groups are stored and shown, but have no effect. The settings of a policy are checked
+as in TiDB: either regions and a schedule, or constraints.
 """
 
 from collections.abc import Iterable
@@ -53,12 +53,12 @@ MOST_FOLLOWERS = 8
 GROUP_CHARS = 32
 
 
-def check_members(txn: Transaction, what: str) -> None:
-    """Raises 8200 while a node serves that would lose what is to be kept."""
-    older = [each.title for each in member.before_0_4(txn)]
+def check_members(txn: Transaction, feature: str) -> None:
+    """Raises 8200 while a node serves that would lose the stored setting."""
+    older = [node.title for node in member.before_0_4(txn)]
     if older:
         raise ErrUnsupportedDDLOperation(
-            f"{what} while {', '.join(older)} of an older release serves"
+            f"{feature} while {', '.join(older)} of an older release serves"
         )
 
 
@@ -73,10 +73,10 @@ def create_policy(reader: SchemaReader, node: nodes.CreatePlacementPolicy, text:
         raise ErrReservedSyntax(node.name)
     check_members(reader.txn, "placement policies")
     settings = checked(node.options)
-    found = placement.find_policy(reader.txn, node.name)
-    if found is not None and node.or_replace:
-        return Change((JobRequest(requests.alter_policy(found, settings, query=text)),))
-    if found is not None:
+    policy = placement.find_policy(reader.txn, node.name)
+    if policy is not None and node.or_replace:
+        return Change((JobRequest(requests.alter_policy(policy, settings, query=text)),))
+    if policy is not None:
         return unneeded(ErrPlacementPolicyExists(node.name), node.if_not_exists)
     job = requests.create_policy(node.name, settings, query=text)
     codes = {ErrPlacementPolicyExists.code} if node.if_not_exists else set()
@@ -84,26 +84,26 @@ def create_policy(reader: SchemaReader, node: nodes.CreatePlacementPolicy, text:
 
 
 def alter_policy(reader: SchemaReader, node: nodes.AlterPlacementPolicy, text: str) -> Change:
-    """ALTER PLACEMENT POLICY [IF EXISTS]: what is not said is not there. Raises 8239, 1105."""
+    """ALTER PLACEMENT POLICY [IF EXISTS]: omitted settings are removed. Raises 8239, 1105."""
     check_members(reader.txn, "placement policies")
     settings = checked(node.options)
-    found = placement.find_policy(reader.txn, node.name)
-    if found is None:
+    policy = placement.find_policy(reader.txn, node.name)
+    if policy is None:
         return unneeded(ErrPlacementPolicyNotExists(node.name), node.if_exists)
     return _gone_is_noted(
-        requests.alter_policy(found, settings, query=text), ErrPlacementPolicyNotExists.code, node
+        requests.alter_policy(policy, settings, query=text), ErrPlacementPolicyNotExists.code, node
     )
 
 
 def drop_policy(reader: SchemaReader, node: nodes.DropPlacementPolicy, text: str) -> Change:
     """DROP PLACEMENT POLICY [IF EXISTS]. Raises 8239, 8241."""
-    found = placement.find_policy(reader.txn, node.name)
-    if found is None:
+    policy = placement.find_policy(reader.txn, node.name)
+    if policy is None:
         return unneeded(ErrPlacementPolicyNotExists(node.name), node.if_exists)
-    if placement.is_used(reader.txn, found):
+    if placement.is_used(reader.txn, policy):
         raise ErrPlacementPolicyInUse(node.name)
     return _gone_is_noted(
-        requests.drop_policy(found, query=text), ErrPlacementPolicyNotExists.code, node
+        requests.drop_policy(policy, query=text), ErrPlacementPolicyNotExists.code, node
     )
 
 
@@ -120,80 +120,82 @@ def _gone_is_noted(
 
 
 def checked(written: Settings) -> PolicySettings:
-    """What a policy says. Raises 1105 in TiDB's words."""
-    found = PolicySettings(**dict(written))  # type: ignore[arg-type]
-    if found.followers > MOST_FOLLOWERS:
+    """The settings of a policy. Raises 1105 with TiDB's texts."""
+    settings = PolicySettings(**dict(written))  # type: ignore[arg-type]
+    if settings.followers > MOST_FOLLOWERS:
         most = f"followers should be less than or equal to {MOST_FOLLOWERS}"
-        raise _invalid(f"{most}: {found.followers}")
+        raise _invalid(f"{most}: {settings.followers}")
     constrained = (
-        found.constraints,
-        found.leader_constraints,
-        found.voter_constraints,
-        found.follower_constraints,
-        found.learner_constraints,
-        found.learners,
-        found.voters,
+        settings.constraints,
+        settings.leader_constraints,
+        settings.voter_constraints,
+        settings.follower_constraints,
+        settings.learner_constraints,
+        settings.learners,
+        settings.voters,
     )
     if any(constrained):
-        _check_constrained(found)
+        _check_constrained(settings)
     else:
-        _check_regions(found)
-    return found
+        _check_regions(settings)
+    return settings
 
 
-def _check_regions(said: PolicySettings) -> None:
-    regions = [each.strip() for each in said.regions.split(",") if each.strip()]
-    if (regions or said.primary_region) and said.primary_region.strip() not in regions:
+def _check_regions(settings: PolicySettings) -> None:
+    regions = [region.strip() for region in settings.regions.split(",") if region.strip()]
+    if (regions or settings.primary_region) and settings.primary_region.strip() not in regions:
         raise _invalid("primary region must be included in regions")
-    if said.schedule.lower() not in ("", "even", "majority_in_primary"):
-        raise _invalid(f"unsupported schedule {said.schedule}")
+    if settings.schedule.lower() not in ("", "even", "majority_in_primary"):
+        raise _invalid(f"unsupported schedule {settings.schedule}")
 
 
-def _check_constrained(said: PolicySettings) -> None:
-    if said.primary_region or said.regions or said.schedule:
-        wanted = "[LEADER/VOTER/LEARNER/FOLLOWER]_CONSTRAINTS=.. [VOTERS/FOLLOWERS/LEARNERS]=.."
-        raise _invalid(f"should be {wanted}, mixed other sugar options {said.text()}")
+def _check_constrained(settings: PolicySettings) -> None:
+    if settings.primary_region or settings.regions or settings.schedule:
+        expected = "[LEADER/VOTER/LEARNER/FOLLOWER]_CONSTRAINTS=.. [VOTERS/FOLLOWERS/LEARNERS]=.."
+        raise _invalid(f"should be {expected}, mixed other sugar options {settings.text()}")
     for title, text, most in (
-        ("Constraints", said.constraints, 0),
-        ("LeaderConstraints", said.leader_constraints, 0),
-        ("VoterConstraints", said.voter_constraints, said.voters),
-        ("FollowerConstraints", said.follower_constraints, said.followers),
-        ("LearnerConstraints", said.learner_constraints, said.learners),
+        ("Constraints", settings.constraints, 0),
+        ("LeaderConstraints", settings.leader_constraints, 0),
+        ("VoterConstraints", settings.voter_constraints, settings.voters),
+        ("FollowerConstraints", settings.follower_constraints, settings.followers),
+        ("LearnerConstraints", settings.learner_constraints, settings.learners),
     ):
         if text:
             _check_constraints(title, text.strip(), most)
 
 
 def _check_constraints(title: str, text: str, most: int) -> None:
-    """A list `[+a=b, -c=d]`, or of replicas `{"+a=b": 2}`, of which there are `most` (0: any)."""
+    """Check a list `[+a=b, -c=d]`, or counts of replicas `{"+a=b": 2}`, in total at most `most`.
+
+    `most`: 0 for any number."""
     if text[:1] == "[" and text[-1:] == "]":
         _check_labels(title, _split(text))
         return
     if text[:1] != "{" or text[-1:] != "}" or title in ("Constraints", "LeaderConstraints"):
-        wanted = "[constraint1, ...] or any yaml compatible array representation"
-        raise _invalid(f"'{title}' should be {wanted}")
+        expected = "[constraint1, ...] or any yaml compatible array representation"
+        raise _invalid(f"'{title}' should be {expected}")
     total = 0
     for part in _split(text):
         labels, _, count = part.rpartition(":")
         if not count.strip().isdigit() or not int(count):
             raise _invalid(f"'{title}' needs a positive count of replicas for each constraint")
         total += int(count)
-        _check_labels(title, [each.strip() for each in labels.strip(" \"'").split(",")])
+        _check_labels(title, [label.strip() for label in labels.strip(" \"'").split(",")])
     if most and total > most:
         raise _invalid(f"'{title}' has {total} replicas of {most}")
 
 
 def _split(text: str) -> list[str]:
-    """The parts between the brackets; a comma in quotes belongs to its part."""
-    found, quote = [""], ""
+    """The parts between the brackets, separated by commas outside quotes."""
+    parts, quote = [""], ""
     for letter in text[1:-1]:
         if letter in "\"'":
             quote = "" if quote == letter else quote or letter
         if letter == "," and not quote:
-            found.append("")
+            parts.append("")
         else:
-            found[-1] += letter
-    return [each.strip() for each in found if each.strip()]
+            parts[-1] += letter
+    return [part.strip() for part in parts if part.strip()]
 
 
 def _check_labels(title: str, labels: Iterable[str]) -> None:
@@ -201,26 +203,26 @@ def _check_labels(title: str, labels: Iterable[str]) -> None:
         plain = label.strip("\"'")
         key, equals, value = plain[1:].partition("=")
         if plain[:1] not in ("+", "-") or not (equals and key.strip() and value.strip()):
-            wanted = "label constraint should be in format '{+|-}key=value'"
-            raise _invalid(f"'{title}': {wanted}, but got '{plain}'")
+            expected = "label constraint should be in format '{+|-}key=value'"
+            raise _invalid(f"'{title}': {expected}, but got '{plain}'")
 
 
-def _invalid(said: str) -> Refused:
-    return ErrUnknown(f"invalid placement option: {said}")
+def _invalid(text: str) -> Refused:
+    return ErrUnknown(f"invalid placement option: {text}")
 
 
-# -- who has one -----------------------------------------------------------------------------------
+# -- policies of tables and partitions -------------------------------------------------------------
 
 
 def policy_named(txn: Transaction, called: str) -> PolicyRef | None:
     """The policy of that name, None for "". Raises 8239, 8200."""
     if not called:
         return None
-    found = placement.find_policy(txn, called)
-    if found is None:
+    policy = placement.find_policy(txn, called)
+    if policy is None:
         raise ErrPlacementPolicyNotExists(called)
     check_members(txn, "placement policies")
-    return found.ref
+    return policy.ref
 
 
 def placed(
@@ -228,15 +230,17 @@ def placed(
     definitions: tuple[PartitionDefinition, ...],
     written: Iterable[PartitionWritten],
 ) -> tuple[PartitionDefinition, ...]:
-    """The definitions with the policies that were written. Raises 8239."""
-    said = {name(each.name).L: each.placement for each in written if each.placement}
-    if not said:
+    """The definitions with their policies from the statement. Raises 8239."""
+    policies = {
+        name(partition.name).L: partition.placement for partition in written if partition.placement
+    }
+    if not policies:
         return definitions
     return tuple(
-        evolve(each, policy_ref_info=policy_named(txn, said[each.name.L]))
-        if each.name.L in said
-        else each
-        for each in definitions
+        evolve(definition, policy_ref_info=policy_named(txn, policies[definition.name.L]))
+        if definition.name.L in policies
+        else definition
+        for definition in definitions
     )
 
 
@@ -244,8 +248,10 @@ def with_placement(
     reader: SchemaReader, database: DatabaseInfo, node: nodes.CreateTable, info: TableInfo
 ) -> TableInfo:
     """A new table with its placement policies, and its affinity. Raises 8239, 8266, 8200."""
-    said = node.options.get("placement")
-    policy = database.policy_ref_info if said is None else policy_named(reader.txn, said)
+    policy_name = node.options.get("placement")
+    policy = (
+        database.policy_ref_info if policy_name is None else policy_named(reader.txn, policy_name)
+    )
     level = affinity(info, node.options.get("affinity", ""))
     if level:
         check_members(reader.txn, "AFFINITY")
@@ -259,47 +265,47 @@ def with_placement(
 
 def place_table(at: AlterContext, value: str) -> Job:
     """ALTER TABLE t PLACEMENT POLICY. Raises 8239."""
-    asked = Placement(policy_named(at.txn, value))
-    return requests.place_table(at.database, at.table, asked, query=at.text)
+    change = Placement(policy_named(at.txn, value))
+    return requests.place_table(at.database, at.table, change, query=at.text)
 
 
 def partition_option(at: AlterContext, spec: PartitionOption) -> Job:
     """PARTITION p PLACEMENT POLICY, PARTITION p ATTRIBUTES. Raises 1735, 1505, 8239, 8237."""
     if at.table.partition is None:
         raise ErrPartitionMgmtOnNonpartitioned()
-    found = at.table.partition.definition(spec.partition)
-    if found is None:
+    partition = at.table.partition.definition(spec.partition)
+    if partition is None:
         raise ErrUnknownPartition(spec.partition, at.table.name.O)
     if spec.option == "placement":
-        asked = Placement(policy_named(at.txn, spec.value), found.name.O)
-        return requests.place_table(at.database, at.table, asked, query=at.text)
+        change = Placement(policy_named(at.txn, spec.value), partition.name.O)
+        return requests.place_table(at.database, at.table, change, query=at.text)
     check_members(at.txn, "ATTRIBUTES")
-    attributes = Attributes(attributes_text(spec.value), found.name.O)
+    attributes = Attributes(attributes_text(spec.value), partition.name.O)
     return requests.set_attributes(at.database, at.table, attributes, query=at.text)
 
 
 def set_attributes(at: AlterContext, value: str) -> Job:
     """ALTER TABLE t ATTRIBUTES. Raises 8237, 8200."""
     check_members(at.txn, "ATTRIBUTES")
-    asked = Attributes(attributes_text(value))
-    return requests.set_attributes(at.database, at.table, asked, query=at.text)
+    change = Attributes(attributes_text(value))
+    return requests.set_attributes(at.database, at.table, change, query=at.text)
 
 
 def attributes_text(value: str) -> str:
-    """key=value,key=value. Raises 8237."""
-    found: dict[str, str] = {}
+    """The attributes as stored: key=value,key=value. Raises 8237."""
+    attributes: dict[str, str] = {}
     for part in value.split(","):
         if not part.strip():
             continue
-        key, equals, said = (each.strip() for each in part.partition("="))
-        if not (key and equals and said):
-            wanted = "attributes should be in format 'key=value'"
-            raise ErrInvalidAttributesSpec(f"{wanted}: {part.strip()}")
-        if found.setdefault(key, said) != said:
+        key, equals, assigned = (text.strip() for text in part.partition("="))
+        if not (key and equals and assigned):
+            expected = "attributes should be in format 'key=value'"
+            raise ErrInvalidAttributesSpec(f"{expected}: {part.strip()}")
+        if attributes.setdefault(key, assigned) != assigned:
             raise ErrInvalidAttributesSpec(
-                f"'{key}={found[key]}' and '{key}={said}' are conflicted"
+                f"'{key}={attributes[key]}' and '{key}={assigned}' are conflicted"
             )
-    return ",".join(f"{key}={said}" for key, said in found.items())
+    return ",".join(f"{key}={assigned}" for key, assigned in attributes.items())
 
 
 def set_affinity(at: AlterContext, value: str) -> Job | None:
@@ -312,7 +318,7 @@ def set_affinity(at: AlterContext, value: str) -> Job | None:
 
 
 def affinity(table: TableInfo, value: str) -> str:
-    """What AFFINITY says of a table; "" for none. Raises 8266."""
+    """The AFFINITY of a table: "table", "partition" or "". Raises 8266."""
     level = value.lower()
     if level in ("", "none"):
         return ""
@@ -346,22 +352,22 @@ def create_group(reader: SchemaReader, node: nodes.CreateResourceGroup, text: st
     fields = dict(node.options)
     if not fields.get("ru_per_sec"):
         raise ErrUnknown("unknown resource group mode")
-    wanted = ResourceGroupInfo(id=0, name=name(node.name), **fields)  # type: ignore[arg-type]
+    group = ResourceGroupInfo(id=0, name=name(node.name), **fields)  # type: ignore[arg-type]
     codes = {ErrResourceGroupExists.code} if node.if_not_exists else set()
-    job = requests.create_group(wanted, query=text)
+    job = requests.create_group(group, query=text)
     return Change((JobRequest(job, node.name),), existence=Existence(frozenset(codes)))
 
 
 def alter_group(reader: SchemaReader, node: nodes.AlterResourceGroup, text: str) -> Change:
     """ALTER RESOURCE GROUP [IF EXISTS]. Raises 8249, 8250, 1105, 8200."""
     _check_groups(reader)
-    found = placement.find_group(reader.txn, node.name)
-    if found is None:
+    group = placement.find_group(reader.txn, node.name)
+    if group is None:
         return unneeded(ErrResourceGroupNotExists(node.name), node.if_exists)
-    wanted = evolve(found, **dict(node.options))
-    if not wanted.ru_per_sec:
+    changed = evolve(group, **dict(node.options))
+    if not changed.ru_per_sec:
         raise ErrUnknown("unknown resource group mode")
-    job = requests.alter_group(wanted, query=text)
+    job = requests.alter_group(changed, query=text)
     return _gone_is_noted(job, ErrResourceGroupNotExists.code, node)
 
 
@@ -370,11 +376,11 @@ def drop_group(reader: SchemaReader, node: nodes.DropResourceGroup, text: str) -
     _check_groups(reader)
     if node.name.lower() == DEFAULT_GROUP:
         raise ErrUnknown("can't drop reserved resource group")
-    found = placement.find_group(reader.txn, node.name)
-    if found is None:
+    group = placement.find_group(reader.txn, node.name)
+    if group is None:
         return unneeded(ErrResourceGroupNotExists(node.name), node.if_exists)
     users = account_attributes.users_in(reader.txn, node.name)
     if users:
         raise ErrUnknown(f"user [{','.join(users)}] depends on the resource group to drop")
-    job = requests.drop_group(found, query=text)
+    job = requests.drop_group(group, query=text)
     return _gone_is_noted(job, ErrResourceGroupNotExists.code, node)

@@ -1,12 +1,12 @@
-"""The rows that a change would refuse, found in one snapshot before there is a job.
+"""Finds rows that violate a change, in one snapshot, before the job is submitted.
 
-    a column held to a type   runs of its values -> Offenders -> the refusal, all of them counted
-    a column rewritten,       likewise; each rule on columns that are there; only of tables with at
-    UNIQUE, PRIMARY KEY,      most exuvia_preflight_rows rows: with others the job's own reorg
-    CHECK                     finds, counts and lists the same, in the same words
+    a column checked against a type   runs of its values -> Offenders -> one error, all rows counted
+    a column rewritten,               the same, for rules on existing columns, and only for tables
+    UNIQUE, PRIMARY KEY, CHECK        with at most exuvia_preflight_rows rows: for larger tables the
+                                      reorg of the job finds the rows and raises the same error
 
-Nothing is written. It is for the early and whole answer only: rows that come later are judged by
-the job, under the duty that its first step gives to writers.
+Nothing is written. The purpose is an early and complete error. Later rows are checked by writers,
+from the first step of the job on, and by the job.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -49,61 +49,63 @@ from exuvia.sql.write import checks_judge
 # -- a change of a column --------------------------------------------------------------------------
 
 
-def check_rows(at: AlterContext, old: ColumnInfo, found: Modification) -> None:
-    """Raises what the first row that does not fit meets, with all of them counted and listed.
+def check_rows(at: AlterContext, old: ColumnInfo, modification: Modification) -> None:
+    """Raises the error of the first row that does not fit, with all such rows counted and listed.
 
-    Without a strict sql_mode only a NULL is refused: the others are warned of, all as one, as are
-    digits that a DECIMAL loses. A strict rewrite of a large table converts every value anyway: then
-    nobody looks twice."""
+    Without a strict sql_mode only NULL is refused. Other values, and digits that a DECIMAL loses,
+    give one warning for all rows. A strict rewrite of a large table is not checked here, because it
+    converts every value anyway."""
     table = _table(at)
-    most = _most_rows(at) if found.strict else SPAN_ROWS
-    if found.kind == ChangeKind.ROWS and _rows(at, table) > most:
+    most = _most_rows(at) if modification.strict else SPAN_ROWS
+    if modification.kind == ChangeKind.ROWS and _rows(at, table) > most:
         return
     place = table.position(old.name.L)
-    new = found.column.type
+    new = modification.column.type
     change = ColumnChange(
         place,
         place,
-        converter(old.type, new, old.name.O, lenient=not found.strict, moments=found.moments),
+        converter(
+            old.type, new, old.name.O, lenient=not modification.strict, moments=modification.moments
+        ),
         new.not_null and not old.not_null,
-        found.column.name.O,
-        found.null_value,
+        modification.column.name.O,
+        modification.null_value,
         old.type,
         new,
-        next((n for n, c in enumerate(at.table.cols) if c.id == found.kept_column), -1),
+        next((n for n, c in enumerate(at.table.cols) if c.id == modification.kept_column), -1),
     )
-    seen = Offenders(table, change)
-    warned = [Offenders(table, each) for each in _warned_of(change, found)]
+    offenders = Offenders(table, change)
+    warned = [Offenders(table, warned_change) for warned_change in _warned_of(change, modification)]
     for run in _runs(at, table):
-        for each in (seen, *warned):
-            each.look(run, at.txn.snapshot.skip)
-    if seen.error is not None:
-        raise offending(seen.error, seen.number, seen.first)
-    for each in warned:
-        if each.error is not None:
-            at.warn(each.error.code, _as_one(each.error.message, each.number))
+        for scan in (offenders, *warned):
+            scan.look(run, at.txn.snapshot.skip)
+    if offenders.error is not None:
+        raise offending(offenders.error, offenders.number, offenders.first)
+    for scan in warned:
+        if scan.error is not None:
+            at.warn(scan.error.code, _as_one(scan.error.message, scan.number))
 
 
-def _warned_of(change: ColumnChange, found: Modification) -> list[ColumnChange]:
-    """Changes that refuse what this one is only warned of."""
-    old, new = found.old_type, found.column.type
-    strict = converter(old, new, found.old_column_name, moments=found.moments)
+def _warned_of(change: ColumnChange, modification: Modification) -> list[ColumnChange]:
+    """Changes that refuse the values for which this one only warns."""
+    old, new = modification.old_type, modification.column.type
+    strict = converter(old, new, modification.old_column_name, moments=modification.moments)
     plain = change._replace(not_null=False)
     loses = old.family == new.family == Family.DECIMAL and new.Decimal < old.Decimal
     rounded = [plain._replace(convert=partial(_exact, change.convert))] if loses else []
-    return rounded if found.strict else [plain._replace(convert=strict), *rounded]
+    return rounded if modification.strict else [plain._replace(convert=strict), *rounded]
 
 
 def _exact(convert: Callable[[Value], Value], value: Value) -> Value:
-    """Refuses a number that loses digits, but not one that is cut to the type's bounds."""
-    found = convert(value)
-    if abs(found - value) < 1 and found != value:
+    """The converted number. Raises 1292 for lost digits, but not if it is cut to the range."""
+    converted = convert(value)
+    if abs(converted - value) < 1 and converted != value:
         raise ErrTruncatedWrongValue("DECIMAL", value)
-    return found
+    return converted
 
 
 def _as_one(message: str, number: int) -> str:
-    """One warning for all rows with the same."""
+    """One message for all rows with the same warning."""
     if number == 1:
         return message
     return f"{number} warnings with this error code, first warning: {message}"
@@ -135,7 +137,7 @@ def _runs(at: AlterContext, table: Table) -> Iterator[RawRun]:
 
 
 def check_rules(at: AlterContext, parts: Sequence[Job]) -> None:
-    """Raises 1062, 1138 or 3819 for the first rule that rows break, all of them counted."""
+    """Raises 1062, 1138 or 3819 for the first violated rule, with all its rows counted."""
     table = at.reader.schemas.table(at.txn, at.database.db_name.O, at.table.name.O)
     if _rows(at, table) > _most_rows(at):
         return
@@ -163,8 +165,8 @@ def _check_indexes(at: AlterContext, table: Table, job: Job) -> None:
 
 def _check_index(at: AlterContext, table: Table, index: IndexInfo) -> None:
     there = {column.id for column in table.columns}
-    if not index.is_unique or any(each.exuvia_column not in there for each in index.idx_cols):
-        return  # without columns that the same statement makes
+    if not index.is_unique or any(part.exuvia_column not in there for part in index.idx_cols):
+        return  # not if the statement adds one of its columns
     info = table.info
     placed = evolve(index, id=info.max_idx_id + 1, state=SchemaState.ABSENT)
     whole = _with(table, evolve(info, index_info=(*info.indexes, placed)))
@@ -175,35 +177,35 @@ def _check_index(at: AlterContext, table: Table, index: IndexInfo) -> None:
 
 
 def _check_constraint(at: AlterContext, table: Table, job: Job) -> None:
-    info, wanted = table.info, check_to_obey(job, table.info)
+    info, constraint = table.info, check_to_obey(job, table.info)
     there = {column.name.L for column in table.columns}
-    if wanted is None or any(each.L not in there for each in wanted.constraint_cols):
+    if constraint is None or any(column.L not in there for column in constraint.constraint_cols):
         return
-    others = tuple(each for each in info.checks if each.id != wanted.id)
-    whole = _with(table, evolve(info, constraint_info=(*others, wanted)))
-    rule = checks_judge.judge(at.txn, whole, TableRule("check", wanted.id))
-    found = rules.Breaches(rule, whole)
+    others = tuple(other for other in info.checks if other.id != constraint.id)
+    whole = _with(table, evolve(info, constraint_info=(*others, constraint)))
+    rule = checks_judge.judge(at.txn, whole, TableRule("check", constraint.id))
+    breaches = rules.Breaches(rule, whole)
     for part in whole.parts:
         for keys, raws in at.txn.snapshot.chunks(part.row_span(), CHUNK_ROWS):
             at.reader.check_interrupt()
-            found.look(keys, raws, at.txn.snapshot.skip)
-    if found.number:
-        _raise(rules.refusal(rule, found.number, found.first))
+            breaches.look(keys, raws, at.txn.snapshot.skip)
+    if breaches.number:
+        _raise(rules.refusal(rule, breaches.number, breaches.first))
 
 
 def check_children(
     reader: SchemaReader, database: DatabaseInfo, info: TableInfo, link: int
 ) -> None:
-    """Raises 1452 with the rows of a table whose parents, by that foreign key, are not there."""
+    """Raises 1452 for the rows of a table whose parents of this foreign key do not exist."""
     txn = reader.txn
     table = Table(info, meta.revision(txn, info.id), database, 0)
     rule = checks_judge.judge(txn, table, TableRule(FOREIGN_KEY, link))
-    found = rules.Breaches(rule, table)
+    breaches = rules.Breaches(rule, table)
     for keys, raws in txn.snapshot.chunks(table.row_span(), CHUNK_ROWS):
         reader.check_interrupt()
-        found.look(keys, raws, txn.snapshot.skip)
-    if found.number:
-        _raise(rules.refusal(rule, found.number, found.first))
+        breaches.look(keys, raws, txn.snapshot.skip)
+    if breaches.number:
+        _raise(rules.refusal(rule, breaches.number, breaches.first))
 
 
 def _raise(error: Refused | None) -> None:

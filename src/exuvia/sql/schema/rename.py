@@ -1,9 +1,8 @@
 """RENAME TABLE a TO b, b TO a, ... and ALTER TABLE a RENAME TO b.
 
-The pairs are read in order, each seeing what those before it did; what comes of them all is one
-step of one job (ddl/actions/rename.py):
+The pairs are applied in order. The result is one step of one job (ddl/actions/rename.py):
 
-    a TO tmp, b TO a, tmp TO b          a -> b, b -> a         tmp is never a name
+    a TO tmp, b TO a, tmp TO b          a -> b, b -> a         no table is ever named tmp
 """
 
 from exuvia.base.errors import Refused
@@ -32,7 +31,7 @@ Place = tuple[int, str]
 
 
 class Renamed:
-    """What the pairs read so far have made of the names."""
+    """The names of tables after the pairs that were added."""
 
     def __init__(self, reader: SchemaReader) -> None:
         self._reader = reader
@@ -41,7 +40,7 @@ class Renamed:
         self._last: dict[int, tuple[DatabaseInfo, str]] = {}
 
     def add(self, old: TableName, new: TableName, is_alter: bool = False) -> None:
-        """One pair. Raises 1146, 1050, 1025 (no such database), 1450 (a view), 1103, 1059."""
+        """Apply one pair. Raises 1146, 1050, 1025 (unknown database), 1450 (a view), 1103, 1059."""
         database = self._database(old)
         table = None if database is None else self._at(database, old.name)
         if database is None or table is None:
@@ -55,8 +54,8 @@ class Renamed:
         if table.view is not None and (target is None or target.id != database.id):
             raise ErrForbidSchemaChange(database.db_name.O, new.db or self._reader.database)
         if target is None:
-            said = f"Database `{new.db}` doesn't exist"
-            raise ErrErrorOnRename(self._reader.shown(old), self._reader.shown(new), 168, said)
+            reason = f"Database `{new.db}` doesn't exist"
+            raise ErrErrorOnRename(self._reader.shown(old), self._reader.shown(new), 168, reason)
         if self._at(target, new.name) is not None:
             raise ErrTableExists(self._reader.shown(new))
         check_name(new.name, ErrWrongTableName)
@@ -66,8 +65,8 @@ class Renamed:
         self._last[table.id] = target, new.name
 
     def job(self, text: str) -> Job | None:
-        """One job for all; None where every table is where it was."""
-        wanted = []
+        """One job for all pairs; None if no table has another name in the end."""
+        renamings = []
         keys_follow = self._reader.variable("exuvia_compatibility") == "mysql"
         for table_id, (database, table) in self._first.items():
             target, name = self._last[table_id]
@@ -75,7 +74,7 @@ class Renamed:
                 continue
             if table.is_stored and not table.is_temporary:
                 check_adopted(self._reader, target, evolve(table, name=as_name(name)))
-            wanted.append(
+            renamings.append(
                 Renaming(
                     table_id=table_id,
                     old_schema_id=database.id,
@@ -87,19 +86,19 @@ class Renamed:
                     keys_follow=keys_follow,
                 )
             )
-        if not wanted:
+        if not renamings:
             return None
-        database, table = self._first[wanted[0].table_id]
-        return requests.rename_tables(database, table, wanted, query=text)
+        database, table = self._first[renamings[0].table_id]
+        return requests.rename_tables(database, table, renamings, query=text)
 
     def _database(self, name: TableName) -> DatabaseInfo | None:
         try:
-            found = self._reader.database_named(name.db)
+            database = self._reader.database_named(name.db)
         except Refused as error:
             if error.code != ErrBadDB.code:
                 raise
             return None
-        return found
+        return database
 
     def _at(self, database: DatabaseInfo, name: str) -> TableInfo | None:
         place = database.id, name.lower()
@@ -120,7 +119,7 @@ def _place(database: DatabaseInfo, name: TableName) -> Place:
 
 
 def rename_tables(reader: SchemaReader, node: RenameTables, text: str) -> Change:
-    """RENAME TABLE: all of the pairs or none."""
+    """RENAME TABLE: all pairs or none."""
     renamed = Renamed(reader)
     for old, new in node.pairs:
         reader.refuse_temporary(old, "RENAME TABLE")

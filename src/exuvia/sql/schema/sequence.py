@@ -38,11 +38,11 @@ def create_sequence(reader: SchemaReader, node: CreateSequence, text: str) -> Ch
     place = f"{database.db_name.O}.{node.sequence.name}"
     if _exists(reader, database, node.sequence.name):
         return unneeded(ErrTableExists(place), node.if_not_exists)
-    wanted = _filled(_with_options(SequenceInfo(), node.options), node.options)
-    _check(wanted, place)
-    first = base_of(wanted.sequence_start, wanted.sequence_increment)
+    sequence = _filled(_with_options(SequenceInfo(), node.options), node.options)
+    _check(sequence, place)
+    first = base_of(sequence.sequence_start, sequence.sequence_increment)
     comment = node.comment or ""
-    wanted = evolve(wanted, exuvia_base=first, sequence_comment=comment)
+    sequence = evolve(sequence, exuvia_base=first, sequence_comment=comment)
     info = TableInfo(
         id=0,
         name=name(node.sequence.name),
@@ -50,7 +50,7 @@ def create_sequence(reader: SchemaReader, node: CreateSequence, text: str) -> Ch
         collate=database.collate,
         state=SchemaState.ABSENT,
         comment=comment,
-        sequence=wanted,
+        sequence=sequence,
         exuvia_db=database.id,
     )
     job = requests.create_sequence(database, info, query=text)
@@ -58,9 +58,9 @@ def create_sequence(reader: SchemaReader, node: CreateSequence, text: str) -> Ch
     return Change((JobRequest(job),), existence=Existence(frozenset(codes)))
 
 
-def _exists(reader: SchemaReader, database: DatabaseInfo, wanted: str) -> bool:
+def _exists(reader: SchemaReader, database: DatabaseInfo, sequence_name: str) -> bool:
     try:
-        reader.table(database, wanted)
+        reader.table(database, sequence_name)
     except Refused as error:
         if error.code == ErrNoSuchTable.code:
             return False
@@ -80,12 +80,12 @@ def alter_sequence(reader: SchemaReader, node: AlterSequence, text: str) -> Chan
         return unneeded(ErrUnknownSequence(place), node.if_exists)
     if info.sequence is None:
         raise ErrWrongObject(*place.split(".", 1), "SEQUENCE")
-    wanted = _with_options(info.sequence, node.options)
-    _check(wanted, place)
-    wanted = _restarted(wanted, info.sequence, node.options)
+    sequence = _with_options(info.sequence, node.options)
+    _check(sequence, place)
+    sequence = _restarted(sequence, info.sequence, node.options)
     if node.comment is not None:
-        wanted = evolve(wanted, sequence_comment=node.comment)
-    return of_job(requests.alter_sequence(database, info, wanted, query=text))
+        sequence = evolve(sequence, sequence_comment=node.comment)
+    return of_job(requests.alter_sequence(database, info, sequence, query=text))
 
 
 def drop_sequence(reader: SchemaReader, node: DropTable, text: str) -> Change:
@@ -123,17 +123,17 @@ _VALUES = {
 
 
 def _filled(info: SequenceInfo, options: Options) -> SequenceInfo:
-    """What CREATE does not say depends on the direction."""
-    said = {option.removeprefix("no") for option, _ in options}
+    """The sequence of a CREATE with defaults for omitted options, which depend on the direction."""
+    explicit = {option.removeprefix("no") for option, _ in options}
     if info.sequence_increment < 0:
-        if "minvalue" not in said:
+        if "minvalue" not in explicit:
             info = evolve(info, sequence_min_value=_FIRST + 1)
-        if "maxvalue" not in said:
+        if "maxvalue" not in explicit:
             info = evolve(info, sequence_max_value=-1)
         start = min(info.sequence_max_value, -1)
     else:
         start = max(info.sequence_min_value, 1)
-    return info if "start" in said else evolve(info, sequence_start=start)
+    return info if "start" in explicit else evolve(info, sequence_start=start)
 
 
 def _check(info: SequenceInfo, place: str) -> None:
@@ -152,13 +152,13 @@ def _check(info: SequenceInfo, place: str) -> None:
         raise ErrSequenceInvalidData(place)
 
 
-def _restarted(wanted: SequenceInfo, before: SequenceInfo, options: Options) -> SequenceInfo:
+def _restarted(sequence: SequenceInfo, before: SequenceInfo, options: Options) -> SequenceInfo:
     for option, value in options:
         if option == "restart":
-            first = wanted.sequence_start if value is None else value
-            wanted = evolve(
-                wanted,
+            first = sequence.sequence_start if value is None else value
+            sequence = evolve(
+                sequence,
                 exuvia_generation=before.exuvia_generation + 1,
-                exuvia_base=base_of(first, wanted.sequence_increment),
+                exuvia_base=base_of(first, sequence.sequence_increment),
             )
-    return wanted
+    return sequence

@@ -4,8 +4,8 @@
     PRIMARY KEY of anything else          is_common_handle: its encoded values are the handle
     ... NONCLUSTERED, or no primary key   a hidden row id is the handle; PRIMARY is a unique index
 
-Ids of columns and indexes begin at 1, offsets at 0; the table's id is given later. Constraints are
-in create.py.
+Ids of columns and indexes begin at 1, offsets at 0; the table's id is assigned later. Constraints
+are added in create_table.py.
 """
 
 from collections.abc import Callable, Iterator
@@ -73,7 +73,7 @@ Warn = Callable[[int, str], None]
 def table_info(
     node: CreateTable, database: DatabaseInfo, warn: Warn, modes: Modes = STRICT
 ) -> TableInfo:
-    """The table as it is stored: defaults of TIMESTAMPs in UTC. Raises Refused."""
+    """The table as stored, with defaults of TIMESTAMPs in UTC. Raises Refused."""
     options = node.options
     check_supported(options)
     text = check_name(node.table.name, ErrWrongTableName)
@@ -81,14 +81,14 @@ def table_info(
     check_charsets(options)
     inherited = database.charset, database.collate
     charset = resolve(options.get("charset"), options.get("collate"), inherited, modes.collations)
-    for each in node.columns:
-        check_place(each.place, database.db_name.O, text)
-        check_generated_places(each, database.db_name.O, text)
+    for written in node.columns:
+        check_place(written.place, database.db_name.O, text)
+        check_generated_places(written, database.db_name.O, text)
     definitions = _index_definitions(node, modes)
     check_global(definitions, node.partitioning is not None)
     primary = _primary_names(definitions)
     columns = column_infos(node.columns, charset, primary, modes=modes)
-    columns = tuple(in_database(each, database.db_name.O) for each in columns)
+    columns = tuple(in_database(column, database.db_name.O) for column in columns)
     for definition in definitions:
         check_expression_places(definition, database.db_name.O, text)
     definitions, columns = all_with_hidden(definitions, columns, modes.reads_auto)
@@ -112,15 +112,15 @@ def table_info(
     info = _with_shard_bits(_with_handle(info, definitions, modes.clustered), options)
     base = _number(options, "auto_random_base")
     info = with_auto_random(info, node.columns, modes.note, base)
-    most = info.ShardRowIDBits or info.auto_random_bits  # there are no more regions than shards
+    most = info.ShardRowIDBits or info.auto_random_bits  # at most one region a shard
     info = evolve(info, pre_split_regions=min(info.pre_split_regions, most))
     check_visible(info)
     numbered = next((column for column in columns if column.auto_increment), None)
     if modes.keyed_numbers and numbered is not None and not keys_beginning_with(info, numbered):
         raise ErrWrongAutoKey()
     if modes.fulltext:
-        taken = (each.idx_name.L for each in indexes)
-        info = evolve(info, exuvia_fulltext=fulltext_names(node.indexes, taken))
+        used_names = (index.idx_name.L for index in indexes)
+        info = evolve(info, exuvia_fulltext=fulltext_names(node.indexes, used_names))
     if node.partitioning is not None:
         check_function_places(node.partitioning, database.db_name.O, text)
         info = with_updated_indexes(info, node.partitioning)
@@ -149,16 +149,16 @@ def _with_shard_bits(info: TableInfo, options: dict[str, str]) -> TableInfo:
 
 
 def _index_definitions(node: CreateTable, modes: Modes) -> list[IndexDefinition]:
-    """The table's keys, then those that columns are, as TiDB orders them. 1068."""
+    """The table's keys, then the keys in column definitions, in TiDB's order. Raises 1068."""
     written = without_fulltext(node.indexes, modes.warn)
-    found = [*written, *(key for each in node.columns for key in _of_column(each))]
-    if sum(each.kind == "primary" for each in found) > 1:
+    definitions = [*written, *(key for column in node.columns for key in _of_column(column))]
+    if sum(definition.kind == "primary" for definition in definitions) > 1:
         raise ErrMultiplePriKey()
-    return found
+    return definitions
 
 
 def _of_column(column: ColumnDefinition) -> Iterator[IndexDefinition]:
-    """The keys that it is: a primary one, a unique one, or both, as in MySQL."""
+    """The keys in the column's definition: primary, unique, or both, as in MySQL."""
     parts = (IndexPart(column.name),)
     if column.primary:
         yield IndexDefinition(
@@ -174,9 +174,9 @@ def _of_column(column: ColumnDefinition) -> Iterator[IndexDefinition]:
 def _primary_names(definitions: list[IndexDefinition]) -> frozenset[str]:
     return frozenset(
         (part.column or "").lower()
-        for each in definitions
-        if each.kind == "primary"
-        for part in each.parts
+        for definition in definitions
+        if definition.kind == "primary"
+        for part in definition.parts
     )
 
 
@@ -186,19 +186,21 @@ def _indexes(
     table: str,
     zone: tzinfo | None,
 ) -> tuple[IndexInfo, ...]:
-    named = [each.name.lower() for each in definitions if each.name]
-    found: list[IndexInfo] = []
+    named = [definition.name.lower() for definition in definitions if definition.name]
+    indexes: list[IndexInfo] = []
     for n, definition in enumerate(definitions):
-        taken = [index.idx_name.L for index in found]
+        used_names = [index.idx_name.L for index in indexes]
         if definition.name is None:
-            taken += named
-        found.append(index_info(definition, columns, name(table), n + 1, taken, zone))
-    check_count(len(found))
-    return tuple(found)
+            used_names += named
+        indexes.append(index_info(definition, columns, name(table), n + 1, used_names, zone))
+    check_count(len(indexes))
+    return tuple(indexes)
 
 
 def _with_handle(info: TableInfo, definitions: list[IndexDefinition], by_default: str) -> TableInfo:
-    place = next((n for n, each in enumerate(definitions) if each.kind == "primary"), None)
+    place = next(
+        (n for n, definition in enumerate(definitions) if definition.kind == "primary"), None
+    )
     if place is None:
         return info
     primary = info.indexes[place]
@@ -223,6 +225,6 @@ def _with_handle(info: TableInfo, definitions: list[IndexDefinition], by_default
     return evolve(
         info,
         is_common_handle=True,
-        common_handle_version=CUT_HANDLES if any(each.length >= 0 for each in parts) else 1,
+        common_handle_version=CUT_HANDLES if any(part.length >= 0 for part in parts) else 1,
         index_info=(*others[:place], evolve(primary, exuvia_clustered=True), *others[place:]),
     )

@@ -1,21 +1,22 @@
-"""Table options: what CREATE TABLE and ALTER TABLE accept alike, and the jobs of an ALTER TABLE.
+"""Table options: checks for CREATE TABLE and ALTER TABLE, and the jobs of an ALTER TABLE.
 
     COMMENT, AUTO_INCREMENT, AUTO_RANDOM_BASE, ...              one job each
     CHARSET, COLLATE                                            one job for both
-    CACHE, NOCACHE                                              one job, rows are read as before
+    CACHE, NOCACHE                                              one job, no effect on reads
     EXUVIA_SCHEMA_LOCKED, EXUVIA_CHANGE_LOG                     ALTER TABLE only, one job each
     PLACEMENT POLICY, ATTRIBUTES, AFFINITY                      one job each (schema/placement.py)
     TTL, TTL_ENABLE, TTL_JOB_INTERVAL; REMOVE TTL               one job for all (schema/ttl.py)
     ENGINE, ROW_FORMAT                                          accepted, nothing to do
     any other                                                   8200, as in TiDB
 
-CONVERT TO CHARACTER SET changes no byte of a row: only ascii, utf8, latin1 and utf8mb4 lead to
+CONVERT TO CHARACTER SET changes no byte of a row: only ascii, utf8, latin1 and utf8mb4 convert to
 utf8mb4. It is refused if an index would have to be rebuilt because its collation changes.
 
-AUTO_RANDOM in CREATE and ALTER TABLE: what 8216 refuses, and what the table remembers.
+AUTO_RANDOM in CREATE and ALTER TABLE requires (else 8216):
 
-bigint, the clustered primary key or its first column, no DEFAULT, no AUTO_INCREMENT
-1 to 15 bits of shard, 32 to 64 in all, 27 or more of them the counter's
+    a bigint column, the clustered primary key or its first column
+    no DEFAULT, no AUTO_INCREMENT
+    1 to 15 bits of shard; 32 to 64 bits in total, at least 27 of them for the counter
 """
 
 from collections.abc import Sequence
@@ -65,82 +66,83 @@ _MOST_SHARD_BITS, _LEAST_RANGE, _LEAST_COUNTER = 15, 32, 27
 def with_auto_random(
     info: TableInfo, written: Sequence[ColumnDefinition], note: Warn, base: int = 0
 ) -> TableInfo:
-    """The table with what its columns say of AUTO_RANDOM; its counter begins at `base`. 8216."""
-    found = None
-    for each in written:
-        if each.auto_random is None:
+    """The table with its AUTO_RANDOM settings. Its counter begins at `base`. Raises 8216."""
+    settings = None
+    for definition in written:
+        if definition.auto_random is None:
             continue
-        column = info.column(each.name)
-        assert column is not None, each.name
+        column = info.column(definition.name)
+        assert column is not None, definition.name
         if column.type.Tp != TypeCode.LONGLONG:
-            said = f"on `bigint` column, but not on `{type_name(column.type)}` column"
-            raise invalid(f"auto_random option must be defined {said}")
+            reason = f"on `bigint` column, but not on `{type_name(column.type)}` column"
+            raise invalid(f"auto_random option must be defined {reason}")
         if not _leads_rows(info, column):
-            said = "is not the integer primary key, or the primary key is nonclustered"
-            raise invalid(f"column {column.name.O} {said}")
-        if each.auto_increment:
+            reason = "is not the integer primary key, or the primary key is nonclustered"
+            raise invalid(f"column {column.name.O} {reason}")
+        if definition.auto_increment:
             raise invalid("auto_random is incompatible with auto_increment")
-        if each.default is not None:
+        if definition.default is not None:
             raise invalid("auto_random is incompatible with default")
-        _check_bits(column, *each.auto_random)
-        found = column, *each.auto_random
-    if found is None:
+        _check_bits(column, *definition.auto_random)
+        settings = column, *definition.auto_random
+    if settings is None:
         return info
-    column, shard, bits = found
-    made = evolve(
+    column, shard, bits = settings
+    changed = evolve(
         info,
         auto_random_bits=shard,
         auto_random_range_bits=bits,
         auto_inc_id=base,
         auto_rand_id=base,
     )
-    times = (1 << counter_bits(made, column)) - 1
+    times = (1 << counter_bits(changed, column)) - 1
     note(ErrUnknown.code, f"Available implicit allocation times: {times}")
-    return made
+    return changed
 
 
 def _leads_rows(info: TableInfo, column: ColumnInfo) -> bool:
     if info.pk_is_handle:
         return bool(column.type.Flag & Flag.PRI_KEY)
-    first = next((each.idx_cols[0] for each in info.indexes if each.exuvia_clustered), None)
+    first = next((index.idx_cols[0] for index in info.indexes if index.exuvia_clustered), None)
     return first is not None and first.exuvia_column == column.id
 
 
 def check_modified(
-    at: AlterContext, old: ColumnInfo, new: ColumnInfo, asked: ColumnDefinition
+    at: AlterContext, old: ColumnInfo, new: ColumnInfo, written: ColumnDefinition
 ) -> None:
-    """MODIFY and CHANGE may leave AUTO_RANDOM as it is, add bits to its shard, and put it in the
-    place of AUTO_INCREMENT on a clustered key. Raises 8216; 8200 while a node serves that would not
-    write the latter two down."""
+    """Check AUTO_RANDOM in MODIFY and CHANGE. Raises 8216.
+
+    They may keep it, add bits to its shard, or replace AUTO_INCREMENT of a clustered key by it.
+    Raises 8200 for the latter two while a node serves that would not store them."""
     mine = random_column(at.table)
     is_mine = mine is not None and mine.id == old.id
-    if asked.auto_random is None:
-        if is_mine and not asked.auto_increment:
+    if written.auto_random is None:
+        if is_mine and not written.auto_increment:
             raise invalid(_NOT_CHANGED)
         return
-    shard, bits = asked.auto_random
+    shard, bits = written.auto_random
     _check_bits(new, shard, bits)
-    held = at.table.auto_random_bits if is_mine else 0
-    if not held and not (_is_row_id(at.table, old) and old.auto_increment):
-        said = "auto_random can only be converted from auto_increment clustered primary key"
-        raise invalid(said)
-    if shard < held:
+    old_shard = at.table.auto_random_bits if is_mine else 0
+    if not old_shard and not (_is_row_id(at.table, old) and old.auto_increment):
+        reason = "auto_random can only be converted from auto_increment clustered primary key"
+        raise invalid(reason)
+    if shard < old_shard:
         raise invalid(FEWER_BITS)
     if old.type.Tp != new.type.Tp:
         raise invalid("modifying the auto_random column type is not supported")
     if new.type.Tp != TypeCode.LONGLONG:
-        said = f"on `bigint` column, but not on `{type_name(new.type)}` column"
-        raise invalid(f"auto_random option must be defined {said}")
-    if asked.auto_increment:
+        reason = f"on `bigint` column, but not on `{type_name(new.type)}` column"
+        raise invalid(f"auto_random option must be defined {reason}")
+    if written.auto_increment:
         raise invalid("auto_random is incompatible with auto_increment")
-    if asked.default is not None:
+    if written.default is not None:
         raise invalid("auto_random is incompatible with default")
     whole_range = at.table.auto_random_range_bits if is_mine else 0
     if bits != (whole_range or RANGE_BITS):
         raise invalid("alter the range bits of auto_random column is not supported")
-    if shard != held and (older := [each.title for each in before_0_5(at.txn)]):
-        said = f"AUTO_RANDOM({shard}) while {', '.join(older)} of an older release serves"
-        raise ErrUnsupportedDDLOperation(f"modify column: {said}")
+    if shard != old_shard and (older := [member.title for member in before_0_5(at.txn)]):
+        reason = f"AUTO_RANDOM({shard}) while {', '.join(older)} of an older release serves"
+        raise ErrUnsupportedDDLOperation(f"modify column: {reason}")
 
 
 _NOT_CHANGED = "adding/dropping/modifying auto_random is not supported"
@@ -156,11 +158,11 @@ def _check_bits(column: ColumnInfo, shard: int, bits: int) -> None:
     if shard > _MOST_SHARD_BITS:
         raise invalid(too_many_bits(_MOST_SHARD_BITS, shard, column))
     if not _LEAST_RANGE <= bits <= RANGE_BITS:
-        said = f"between {_LEAST_RANGE} and {RANGE_BITS}, but got {bits}"
-        raise invalid(f"auto_random range bits must be {said}")
+        reason = f"between {_LEAST_RANGE} and {RANGE_BITS}, but got {bits}"
+        raise invalid(f"auto_random range bits must be {reason}")
     if bits - shard - (not column.type.unsigned) < _LEAST_COUNTER:
-        said = "auto_random ID space is too small, "
-        raise invalid(f"{said}please decrease the shard bits or increase the range bits")
+        reason = "auto_random ID space is too small, "
+        raise invalid(f"{reason}please decrease the shard bits or increase the range bits")
 
 
 # -- table options ---------------------------------------------------------------------------------
@@ -190,11 +192,11 @@ ENGINES = frozenset(
 )
 
 
-# -- checked alike ---------------------------------------------------------------------------------
+# -- checks of CREATE TABLE and ALTER TABLE --------------------------------------------------------
 
 
 def check_engine(name: str, modes: Modes, table: str) -> None:
-    """Names of engines are accepted and mean nothing. An unknown one raises 1286, or is warned of
+    """Check the name of an engine; it has no effect. Raises 1286 for an unknown one, but only warns
     without NO_ENGINE_SUBSTITUTION."""
     if name.lower() in ENGINES:
         return
@@ -214,7 +216,7 @@ def check_comment(table: str, comment: str) -> str:
 
 
 def shard_bits(table: TableInfo, value: str) -> int:
-    """SHARD_ROW_ID_BITS, at most 15. Raises 8200: rows under their primary key have no row id."""
+    """SHARD_ROW_ID_BITS, at most 15. Raises 8200 for a clustered table, which has no row ids."""
     bits = min(whole(value), SHARD_BITS)
     if bits and (table.pk_is_handle or table.is_common_handle):
         raise ErrUnsupportedDDLOperation("shard_row_id_bits for table with primary key as row id")
@@ -222,14 +224,14 @@ def shard_bits(table: TableInfo, value: str) -> int:
 
 
 def check_charsets(options: dict[str, str]) -> None:
-    """1302: a CHARSET after the COLLATE of another one. The other way round it is 1253."""
-    said = list(options)
-    if "charset" not in said or "collate" not in said[: said.index("charset")]:
+    """Raises 1302 for a CHARSET after the COLLATE of another one. The reverse order raises 1253."""
+    names = list(options)
+    if "charset" not in names or "collate" not in names[: names.index("charset")]:
         return
     implied = COLLATIONS[collation_named(options["collate"])][0]
-    wanted = charset_named(options["charset"])
-    if implied != wanted:
-        raise ErrConflictingDeclarations(f"CHARACTER SET {implied}", f"CHARACTER SET {wanted}")
+    explicit = charset_named(options["charset"])
+    if implied != explicit:
+        raise ErrConflictingDeclarations(f"CHARACTER SET {implied}", f"CHARACTER SET {explicit}")
 
 
 def id_cache(value: str) -> int:
@@ -240,7 +242,7 @@ def id_cache(value: str) -> int:
 
 
 def check_supported(options: dict[str, str]) -> None:
-    """8232, 8233: options that would make another table of it; 8200."""
+    """Raises 8232, 8233, 8200 for options that CREATE TABLE does not support."""
     if "union" in options:
         raise ErrTableOptionUnionUnsupported()
     if "insert_method" in options:
@@ -257,7 +259,7 @@ TO_UTF8MB4 = frozenset({"ascii", "utf8", "utf8mb4", "latin1", *CODECS})
 
 
 def table_options(at: AlterContext, spec: TableOptions) -> Job | None:
-    """One option of ALTER TABLE. Raises 8200 for one that is not done."""
+    """The job of one option of ALTER TABLE. Raises 8200 for an unsupported one."""
     options = spec.options
     if any(option in options for option in ttl.OPTIONS):
         return ttl.alter_ttl(at, options)
@@ -290,20 +292,20 @@ def _comment(at: AlterContext, value: str) -> Job:
 
 
 def _auto_increment(at: AlterContext, value: str) -> Job | None:
-    """AUTO_INCREMENT = n: not below what was given, unless FORCE says so."""
+    """AUTO_INCREMENT = n: without FORCE it does not go below the greatest assigned value."""
     following = max(whole(value), 1)
     return _rebase(at, following, forced=False)
 
 
 def require_no_replicas(count: int) -> None:
-    """What a cluster without TiFlash says to SET TIFLASH REPLICA. Raises 1105."""
+    """Raises 1105 for SET TIFLASH REPLICA n > 0, as a cluster without TiFlash does."""
     if count:
         few = "should be less than the total tiflash server count: 0"
         raise ErrUnknown(f"the tiflash replica count: {count} {few}")
 
 
 def set_tiflash_replica(at: AlterContext, spec: SetTiFlashReplica) -> Job | None:
-    """Nothing to do for 0. Raises 1105."""
+    """SET TIFLASH REPLICA 0: nothing to do. Raises 1105 for another number."""
     require_no_replicas(spec.count)
     return None
 
@@ -337,12 +339,12 @@ def _require_auto_random(at: AlterContext) -> None:
 
 def _rebase(at: AlterContext, following: int, *, forced: bool) -> Job | None:
     kind = "auto" if at.numbers_column else meta.counter_of(at.table)
-    held = keys.read_number(at.txn.get(keys.meta(kind, at.table.id)))
-    held = max(0 if at.adds_numbers else held, at.next_auto - 1)
-    if not forced and following <= held:
-        said = f"Can't reset AUTO_INCREMENT to {following} without FORCE option, using"
-        at.notes.append(Note("Note", ErrUnknown.code, f"{said} {held + 1} instead"))
-        following = held + 1
+    highest = keys.read_number(at.txn.get(keys.meta(kind, at.table.id)))
+    highest = max(0 if at.adds_numbers else highest, at.next_auto - 1)
+    if not forced and following <= highest:
+        text = f"Can't reset AUTO_INCREMENT to {following} without FORCE option, using"
+        at.notes.append(Note("Note", ErrUnknown.code, f"{text} {highest + 1} instead"))
+        following = highest + 1
     at.next_auto = following
     return _change(at, ActionCode.REBASE_AUTO_ID, following, forced)
 
@@ -362,7 +364,7 @@ def _shard_bits(at: AlterContext, value: str) -> Job:
 
 
 def _cache(at: AlterContext, value: str) -> Job | None:
-    """CACHE, NOCACHE. Raises 8242 for a partitioned table."""
+    """The job of CACHE or NOCACHE. Raises 8242 for a partitioned table."""
     cached = value == "on"
     if at.table.partition is not None and cached:
         raise ErrOptOnCacheTable("partition mode")
@@ -383,16 +385,16 @@ def _schema_locked(at: AlterContext, value: str) -> Job:
 
 
 def _change_log(at: AlterContext, value: str) -> Job | None:
-    """None where it stands so. Raises 8200 while a node serves that would not write it."""
+    """EXUVIA_CHANGE_LOG. Raises 8200 while a node serves that would not write the log."""
     on = _is_on("exuvia_change_log", value)
     if at.table.exuvia_change_log == (SchemaState.PUBLIC if on else SchemaState.ABSENT):
         return None
     if not at.table.is_stored or at.table.is_temporary:
         raise ErrWrongObject(at.database.db_name.O, at.table.name.O, "BASE TABLE")
-    older = [each.title for each in without_change_logs(at.txn)] if on else []
+    older = [member.title for member in without_change_logs(at.txn)] if on else []
     if older:
-        said = f"EXUVIA_CHANGE_LOG while {', '.join(older)} of an older release serves"
-        raise ErrUnsupportedDDLOperation(said)
+        text = f"EXUVIA_CHANGE_LOG while {', '.join(older)} of an older release serves"
+        raise ErrUnsupportedDDLOperation(text)
     return _change(at, ActionCode.EXUVIA_CHANGE_LOG, on)
 
 

@@ -1,6 +1,6 @@
-"""TTL of a table: statement to job, and what a new table says of it.
+"""TTL of a table: the jobs of ALTER TABLE, and the options of a new table.
 
-What it may be is judged as in TiDB (ddl/actions/ttl.py, whose job judges it once more).
+The checks are TiDB's (ddl/actions/ttl.py; the job there repeats them).
 """
 
 import json
@@ -20,8 +20,8 @@ from exuvia.sql.schema.placement import check_members
 OPTIONS = ("ttl", "ttl_enable", "ttl_job_interval")
 
 
-def _asked(options: dict[str, str], moment: int) -> AlterTtlArgs:
-    """What the options say. Raises 1525 for an interval that leads out of the calendar."""
+def _arguments(options: dict[str, str], moment: int) -> AlterTtlArgs:
+    """The TTL options. Raises 1525 for an interval that exceeds the range of dates."""
     ttl = None
     if "ttl" in options:
         column, literal, unit = json.loads(options["ttl"])
@@ -32,58 +32,58 @@ def _asked(options: dict[str, str], moment: int) -> AlterTtlArgs:
         )
         if add(moment, amount_of(ttl), unit, -1) is None:
             raise ErrWrongValue(unit, literal.strip("'"))
-    said = options.get("ttl_enable")
-    return AlterTtlArgs(ttl, None if said is None else said == "ON", options.get(OPTIONS[2]))
+    enabled = options.get("ttl_enable")
+    return AlterTtlArgs(ttl, None if enabled is None else enabled == "ON", options.get(OPTIONS[2]))
 
 
 def with_ttl(
     reader: SchemaReader, database: DatabaseInfo, node: CreateTable, info: TableInfo
 ) -> TableInfo:
-    """A new table with what its options say. Raises 8148, 8150 to 8153, 1054, 1525, 8200."""
+    """The new table with its TTL options. Raises 8148, 8150 to 8153, 1054, 1525, 8200."""
     if not any(option in node.options for option in OPTIONS):
         check_new(reader, database, info)
         return info
-    info = changed(info, _asked(node.options, reader.moment()))
+    info = changed(info, _arguments(node.options, reader.moment()))
     check_new(reader, database, info)
     for key in node.foreign_keys:
         home = (key.reference.table.db or database.db_name.O).lower()
         if (home, key.reference.table.name.lower()) == (database.db_name.L, info.name.L):
-            raise ErrUnsupportedTTLReferencedByFK()  # it would refer to itself
+            raise ErrUnsupportedTTLReferencedByFK()  # the table refers to itself
     return info
 
 
 def check_new(reader: SchemaReader, database: DatabaseInfo, info: TableInfo) -> None:
-    """What it says of its rows. Raises 1054, 8148, 8151 to 8153, 8200."""
+    """Check the TTL of a new table. Raises 1054, 8148, 8151 to 8153, 8200."""
     if info.exuvia_ttl is None:
         return
     check_members(reader.txn, "TTL")
     error = misfit(info)
     if error is not None:
         raise error
-    for each in meta.waiting_for(reader.txn, database.db_name.L, info.name.L):
-        child = meta.child_of(reader.txn, each.link)
+    for waiting in meta.waiting_for(reader.txn, database.db_name.L, info.name.L):
+        child = meta.child_of(reader.txn, waiting.link)
         if child and reader.schemas.table_by_id(reader.txn, child) is not None:
-            raise ErrUnsupportedTTLReferencedByFK()  # a key that was made without a parent
+            raise ErrUnsupportedTTLReferencedByFK()  # a foreign key waits for this table
 
 
 def alter_ttl(at: AlterContext, options: dict[str, str]) -> Job:
-    """ALTER TABLE t TTL, TTL_ENABLE, TTL_JOB_INTERVAL. Raises what `with_ttl` does."""
-    asked = _asked(options, at.reader.moment())
-    later = changed(meta.with_children(at.txn, at.table), asked)
+    """ALTER TABLE t TTL, TTL_ENABLE, TTL_JOB_INTERVAL. Raises the errors of `with_ttl`."""
+    arguments = _arguments(options, at.reader.moment())
+    later = changed(meta.with_children(at.txn, at.table), arguments)
     check_members(at.txn, "TTL")
     error = misfit(later)
-    if error is not None and asked.ttl is not None:
+    if error is not None and arguments.ttl is not None:
         raise error
-    return requests.alter_ttl(at.database, at.table, asked, query=at.text)
+    return requests.alter_ttl(at.database, at.table, arguments, query=at.text)
 
 
 def remove_ttl(at: AlterContext, value: str) -> Job | None:
-    """ALTER TABLE t REMOVE TTL; nothing to do where there is none."""
+    """ALTER TABLE t REMOVE TTL; None if the table has no TTL."""
     if at.table.exuvia_ttl is None:
         return None
     return requests.remove_ttl(at.database, at.table, query=at.text)
 
 
 def without_ttl(info: TableInfo) -> TableInfo:
-    """A temporary table LIKE one whose rows expire: its own do not."""
+    """The table without its TTL, for a temporary table LIKE it."""
     return info if info.exuvia_ttl is None else evolve(info, exuvia_ttl=None)

@@ -1,8 +1,14 @@
-"""ADMIN UNDO DDL JOB n [AS name] | ADMIN END UNDO DDL JOB n, of what was kept (undo_window.py).
+"""ADMIN UNDO DDL JOB n [AS name] | ADMIN END UNDO DDL JOB n, for retained data (undo_window.py).
 
-UNDO shows what is hidden, brings rows back, changes a column back, or asks for an index anew of
-which only the definition was kept; END UNDO gives it up before its time. Raises 8224 (no such job),
-1105 (nothing of it is kept, and why), 1146.
+UNDO does one of these:
+
+    makes a hidden column or index public again
+    brings the rows of a truncated table back
+    changes a column or a clustered key back
+    builds an index again of which only the definition was retained
+
+END UNDO discards the retained data early. Raises 8224 (unknown job), 1105 (nothing is retained,
+with the reason), 1146.
 """
 
 from collections.abc import Mapping
@@ -51,100 +57,103 @@ from exuvia.sql.schema.column_definition import check_name
 
 def undo(reader: SchemaReader, node: AdminUndo, text: str) -> Change:
     """ADMIN UNDO DDL JOB."""
-    found, database, table = _found(reader.txn, node.job)
-    if found.kind == "table":
+    retained, database, table = _retained(reader.txn, node.job)
+    if retained.kind == "table":
         return of_job(
-            _undo_truncate(database, meta.with_children(reader.txn, table), found, node, text)
+            _undo_truncate(database, meta.with_children(reader.txn, table), retained, node, text)
         )
-    if found.kind == "modify":
-        wanted = check_name(node.new_name or found.name, ErrWrongColumnName)
+    if retained.kind == "modify":
+        new_name = check_name(node.new_name or retained.name, ErrWrongColumnName)
         at = AlterContext(reader, database, table, text)
-        return of_job(modify_back(at, found, wanted), at.notes)
-    if found.kind == "key":
-        if stands_again(table, found):
-            raise _gone(node.job, "its table has another primary key since")
+        return of_job(modify_back(at, retained, new_name), at.notes)
+    if retained.kind == "key":
+        if stands_again(table, retained):
+            raise _cannot_undo(node.job, "its table has another primary key since")
         former = None
-        if found.definition is not None:
-            former, _ = _as_named_now(node.job, table, found, found.name)
+        if retained.definition is not None:
+            former, _ = _as_named_now(node.job, table, retained, retained.name)
         at = AlterContext(reader, database, table, text)
         return of_job(key_back(at, former, node.job), at.notes)
-    error = ErrWrongNameForIndex if found.kind == "index" else ErrWrongColumnName
-    wanted = check_name(node.new_name or found.name, error)
-    if found.definition is None:
-        return of_job(requests.undo(database, table, found, wanted, query=text))
-    if stands_again(table, found):
-        raise _gone(node.job, "an index like it stands again")
-    index, hidden = _as_named_now(node.job, table, found, wanted)
+    error = ErrWrongNameForIndex if retained.kind == "index" else ErrWrongColumnName
+    new_name = check_name(node.new_name or retained.name, error)
+    if retained.definition is None:
+        return of_job(requests.undo(database, table, retained, new_name, query=text))
+    if stands_again(table, retained):
+        raise _cannot_undo(node.job, "such an index exists again")
+    index, hidden_columns = _as_named_now(node.job, table, retained, new_name)
     check_added(reader.txn, table, index)
-    return of_job(requests.add_index(database, table, index, hidden=hidden, query=text))
+    return of_job(requests.add_index(database, table, index, hidden=hidden_columns, query=text))
 
 
 def _undo_truncate(
-    database: DatabaseInfo, table: TableInfo, found: Kept, node: AdminUndo, text: str
+    database: DatabaseInfo, table: TableInfo, retained: Kept, node: AdminUndo, text: str
 ) -> Job:
     if node.new_name is not None:
-        raise changed_since(found, "rows come back into the table that they were in, AS no other")
-    why = why_not_again(table, found)
+        raise changed_since(retained, "the rows return to their own table: omit AS")
+    why = why_not_again(table, retained)
     if why:
-        raise changed_since(found, why)
-    return requests.undo(database, table, found, found.name, MOVER, query=text)
+        raise changed_since(retained, why)
+    return requests.undo(database, table, retained, retained.name, MOVER, query=text)
 
 
 def _as_named_now(
-    job_id: int, table: TableInfo, found: Kept, wanted: str
+    job_id: int, table: TableInfo, retained: Kept, new_name: str
 ) -> tuple[IndexInfo, tuple[ColumnInfo, ...]]:
-    """The index under that name, and what its expressions stand in, by the names that its columns
-    have."""
-    assert found.definition is not None
-    hidden = {each.id: each for each in found.hidden}
-    shown = {column.id: column.name for column in table.public_columns}
-    names = {text: shown.get(column_id) for text, column_id in found.reads}
+    """The retained index with the new name and the current names of its columns, and its hidden
+    columns."""
+    assert retained.definition is not None
+    hidden_columns = {column.id: column for column in retained.hidden}
+    current_names = {column.id: column.name for column in table.public_columns}
+    names = {text: current_names.get(column_id) for text, column_id in retained.reads}
     parts, columns = [], []
-    for number, part in enumerate(found.definition.idx_cols):
-        text = shown.get(part.exuvia_column)
-        if part.exuvia_column in hidden:
-            text = name(f"{PREFIX}_{wanted}_{number}")
-            columns.append(evolve(_renamed(hidden[part.exuvia_column], names), name=text))
+    for number, part in enumerate(retained.definition.idx_cols):
+        text = current_names.get(part.exuvia_column)
+        if part.exuvia_column in hidden_columns:
+            text = name(f"{PREFIX}_{new_name}_{number}")
+            columns.append(evolve(_renamed(hidden_columns[part.exuvia_column], names), name=text))
         parts.append(None if text is None else evolve(part, name=text))
     if None in parts or None in names.values():
-        raise _gone(job_id, "a column of its index has been dropped or changed")
-    named = tuple(each for each in parts if each is not None)
-    return evolve(found.definition, idx_name=name(wanted), idx_cols=named), tuple(columns)
+        raise _cannot_undo(job_id, "a column of its index has been dropped or changed")
+    named = tuple(part for part in parts if part is not None)
+    return evolve(retained.definition, idx_name=name(new_name), idx_cols=named), tuple(columns)
 
 
 def _renamed(column: ColumnInfo, names: Mapping[str, Name | None]) -> ColumnInfo:
-    """A generated column whose expression names those that it reads by other names; `names`: by
-    what they were called, in lower case."""
+    """The generated column with renamed columns in its expression.
+
+    `names`: former lower-case name -> current name."""
     tree = parse_expression(column.generated_expr_string)
-    for each in list(walks.find_all(tree, exp.Column)):
-        found = names.get(each.name.lower())
-        if found is not None:
-            each.set("this", exp.to_identifier(found.O, quoted=True))
-    needs: dict[str, object] = {each: {} for each in names_in(tree)}
+    for node in list(walks.find_all(tree, exp.Column)):
+        new_name = names.get(node.name.lower())
+        if new_name is not None:
+            node.set("this", exp.to_identifier(new_name.O, quoted=True))
+    needs: dict[str, object] = {column_name: {} for column_name in names_in(tree)}
     return evolve(column, generated_expr_string=restored(tree), dependences=needs)
 
 
 def end_undo(reader: SchemaReader, node: AdminEndUndo, text: str) -> Change:
     """ADMIN END UNDO DDL JOB."""
-    found, database, table = _found(reader.txn, node.job)
-    if found.is_definition:
-        raise ErrUnknown(f"ddl job {node.job} costs nothing until it is undone: nothing is hidden")
-    return of_job(requests.end_undo(database, table, found, query=text))
+    retained, database, table = _retained(reader.txn, node.job)
+    if retained.is_definition:
+        raise ErrUnknown(
+            f"ddl job {node.job} retains only a definition: END UNDO has nothing to discard"
+        )
+    return of_job(requests.end_undo(database, table, retained, query=text))
 
 
-def _found(txn: Transaction, job_id: int) -> tuple[Kept, DatabaseInfo, TableInfo]:
-    """What the job dropped, and where. Raises."""
-    found = kept.get(txn, job_id)
-    if found is None:
+def _retained(txn: Transaction, job_id: int) -> tuple[Kept, DatabaseInfo, TableInfo]:
+    """The retained data of the job, its database and its table. Raises 8224, 1105, 1146."""
+    retained = kept.get(txn, job_id)
+    if retained is None:
         raise _nothing_kept(txn, job_id)
-    table = meta.get_table(txn, found.table_id)
+    table = meta.get_table(txn, retained.table_id)
     database = None if table is None else meta.get_database(txn, table.exuvia_db)
     if table is None or database is None or table.state != SchemaState.PUBLIC:
         job = queue.finished(txn, job_id)
         raise ErrNoSuchTable(job.schema_name, job.table_name) if job else ErrDDLJobNotFound(job_id)
-    if not found.is_definition and not is_hidden(table, found):
-        raise _gone(job_id, "its table was brought back without it, or it has been undone")
-    return found, database, table
+    if not retained.is_definition and not is_hidden(table, retained):
+        raise _cannot_undo(job_id, "its table was brought back without it, or it has been undone")
+    return retained, database, table
 
 
 def _nothing_kept(txn: Transaction, job_id: int) -> Refused:
@@ -152,14 +161,14 @@ def _nothing_kept(txn: Transaction, job_id: int) -> Refused:
     if job is None:
         return ErrDDLJobNotFound(job_id)
     if not job.in_history:
-        return _gone(job_id, "it has not finished: ADMIN CANCEL DDL JOBS may turn it back")
+        return _cannot_undo(job_id, "it has not finished: ADMIN CANCEL DDL JOBS may roll it back")
     if job.state != JobState.SYNCED:
-        return _gone(job_id, "it changed nothing")
+        return _cannot_undo(job_id, "it changed nothing")
     hint = kind_of(job).without_undo
     if job.exuvia_undo is None:
-        return _gone(job_id, hint or f"{job.action_text} is none of those that are kept")
-    return _gone(job_id, "its time is over, or it has been undone")
+        return _cannot_undo(job_id, hint or f"UNDO does not support {job.action_text}")
+    return _cannot_undo(job_id, "its time is over, or it has been undone")
 
 
-def _gone(job_id: int, why: str) -> Refused:
+def _cannot_undo(job_id: int, why: str) -> Refused:
     return ErrUnknown(f"ddl job {job_id} cannot be undone: {why}")

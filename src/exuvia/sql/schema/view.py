@@ -1,7 +1,7 @@
 """CREATE [OR REPLACE] VIEW and DROP VIEW.
 
-The query is planned once, for its columns and its errors, and kept as text that needs no current
-database; it is planned again wherever the view is read (sql/select/from_clause.py).
+The query is planned once, for its columns and its errors. It is stored as text that needs no
+current database, and planned again in each query that reads the view (sql/select/from_clause.py).
 """
 
 from collections.abc import Iterator, Sequence
@@ -61,7 +61,7 @@ from exuvia.sql.type_text import identifier
 
 
 def create_view(reader: SchemaReader, node: CreateView, text: str) -> Change:
-    """CREATE [OR REPLACE] VIEW. Raises 1050, 1347, 1353, 1356, 1060, and what its query raises."""
+    """CREATE [OR REPLACE] VIEW. Raises 1050, 1347, 1353, 1356, 1060, and errors of its query."""
     check_name(node.view.name, ErrWrongTableName)
     user, host = node.definer or reader.account
     check_lengths(user, host)
@@ -82,8 +82,8 @@ def create_view(reader: SchemaReader, node: CreateView, text: str) -> Change:
     _forbid_itself(context, node)
     _refuse_temporary(context, query)
     parts = arms_of(query)
-    found = relational.plan(query, context).columns
-    columns = list(found if node.columns else told_apart(parts[0], found))
+    output = relational.plan(query, context).columns
+    columns = list(output if node.columns else told_apart(parts[0], output))
     arms: list[list[OutputColumn]] = []
     if len(parts) == 1:
         arms.append(columns)
@@ -93,7 +93,7 @@ def create_view(reader: SchemaReader, node: CreateView, text: str) -> Change:
     if MARK in node.text:
         query = parse_one(written_out(node.text))
     source = query.meta["source"]
-    kept = view_text(query, source.tokens, source.text, reader.database, arms)
+    stored_text = view_text(query, source.tokens, source.text, reader.database, arms)
     titles = _titles(node, columns)
     database = reader.database_named(node.view.db)
     former = _holder(reader, database, node)
@@ -101,7 +101,7 @@ def create_view(reader: SchemaReader, node: CreateView, text: str) -> Change:
         view_algorithm=ALGORITHMS.index(node.algorithm),
         view_definer=definer,
         view_security=SECURITIES.index(node.security),
-        view_select=kept,
+        view_select=stored_text,
         view_checkoption=CHECK_OPTIONS.index(node.check_option),
         view_cols=tuple(name(column.name) for column in columns),
     )
@@ -120,22 +120,22 @@ def create_view(reader: SchemaReader, node: CreateView, text: str) -> Change:
 
 
 def _refuse_temporary(context: Context, query: exp.Expression) -> None:
-    """1352: a view outlives the session that has the table."""
+    """Raises 1352 for a temporary table: the view outlives the session."""
     for table in walks.find_all(query, exp.Table):
-        found = context.temporary(table.db, table.name)
-        if found is not None:
-            raise ErrViewSelectTmptable(found.info.name.O)
+        temporary = context.temporary(table.db, table.name)
+        if temporary is not None:
+            raise ErrViewSelectTmptable(temporary.info.name.O)
 
 
 def _forbid_itself(context: Context, node: CreateView) -> None:
-    """A view that is replaced is not there for the query that replaces it (1146)."""
+    """Hide a replaced view from the query that replaces it, which gets 1146."""
     if not node.or_replace:
         return
     place = context.database_of(node.view.db or ""), node.view.name
     with suppress(Refused):
-        held = context.table(*place).info
-        if held.view is not None:
-            context.memory[REPLACED] = held.id, ErrNoSuchTable(*place)
+        info = context.table(*place).info
+        if info.view is not None:
+            context.memory[REPLACED] = info.id, ErrNoSuchTable(*place)
 
 
 def _titles(node: CreateView, columns: list[OutputColumn]) -> list[str]:
@@ -143,18 +143,18 @@ def _titles(node: CreateView, columns: list[OutputColumn]) -> list[str]:
     if node.columns and len(node.columns) != len(columns):
         raise ErrViewWrongList()
     if node.columns:
-        found = [check_name(each, ErrWrongColumnName) for each in node.columns]
+        titles = [check_name(title, ErrWrongColumnName) for title in node.columns]
     else:
-        found = [_short(column.name, n) for n, column in enumerate(columns, 1)]
-    lower = [each.lower() for each in found]
-    for n, each in enumerate(lower):
-        if each in lower[:n]:
-            raise ErrDupFieldName(found[n])
-    return found
+        titles = [_short(column.name, n) for n, column in enumerate(columns, 1)]
+    lower = [title.lower() for title in titles]
+    for n, title in enumerate(lower):
+        if title in lower[:n]:
+            raise ErrDupFieldName(titles[n])
+    return titles
 
 
 def _short(title: str, n: int) -> str:
-    """An expression too long for a name is called by its place."""
+    """The title, or a name by position if the title is too long for a name."""
     return title if len(title) <= IDENTIFIER_CHARS else f"name_exp_{n}"
 
 
@@ -164,18 +164,18 @@ def _column(at: int, title: str, column: OutputColumn) -> ColumnInfo:
 
 
 def _holder(reader: SchemaReader, database: DatabaseInfo, node: CreateView) -> int:
-    """Id of the view to be replaced, 0 for none. Raises 1050, 1347."""
+    """The id of the view to be replaced, 0 if no view has the name. Raises 1050, 1347."""
     try:
-        held = reader.table(database, node.view.name)
+        existing = reader.table(database, node.view.name)
     except Refused as error:
         if error.code == ErrNoSuchTable.code:
             return 0
         raise
     if not node.or_replace:
         raise ErrTableExists(f"{database.db_name.O}.{node.view.name}")
-    if held.view is None:
+    if existing.view is None:
         raise ErrWrongObject(database.db_name.O, node.view.name, "VIEW")
-    return held.id
+    return existing.id
 
 
 def drop_view(reader: SchemaReader, node: DropTable, text: str) -> Change:
@@ -186,38 +186,40 @@ def drop_view(reader: SchemaReader, node: DropTable, text: str) -> Change:
 def drop_objects(
     reader: SchemaReader, node: DropTable, text: str, kind: str, unknown: MySQLError
 ) -> Change:
-    """Views or sequences: all of that kind are dropped, a job each, then the missing are told."""
-    jobs = [_drop_job(reader, each, kind, text) for each in node.tables]
-    wanted = tuple(
-        Absent(reader.shown(each)) if job is None else JobRequest(job)
-        for each, job in zip(node.tables, jobs, strict=True)
+    """Drop views or sequences, with one job each; the error or note lists all missing ones."""
+    jobs = [_drop_job(reader, table_name, kind, text) for table_name in node.tables]
+    job_requests = tuple(
+        Absent(reader.shown(table_name)) if job is None else JobRequest(job)
+        for table_name, job in zip(node.tables, jobs, strict=True)
     )
-    return Change(wanted, existence=Existence(is_noted=node.if_exists, error=unknown))
+    return Change(job_requests, existence=Existence(is_noted=node.if_exists, error=unknown))
 
 
-def _drop_job(reader: SchemaReader, wanted: TableName, kind: str, text: str) -> Job | None:
+def _drop_job(reader: SchemaReader, table_name: TableName, kind: str, text: str) -> Job | None:
     try:
-        database = reader.database_named(wanted.db)
-        info = reader.schemas.lasting(reader.txn, database.db_name.O, wanted.name).info
+        database = reader.database_named(table_name.db)
+        info = reader.schemas.lasting(reader.txn, database.db_name.O, table_name.name).info
         if is_system(info):
-            raise ErrForbiddenDDL(f"Drop tidb system table '{database.db_name.O}.{wanted.name}'")
+            raise ErrForbiddenDDL(
+                f"Drop tidb system table '{database.db_name.O}.{table_name.name}'"
+            )
     except Refused as error:
         if error.code in (ErrBadDB.code, ErrNoSuchTable.code):
             return None
         raise
     if (info.view if kind == "VIEW" else info.sequence) is None:
-        raise ErrWrongObject(database.db_name.O, wanted.name, kind)
+        raise ErrWrongObject(database.db_name.O, table_name.name, kind)
     drop = requests.drop_view if kind == "VIEW" else requests.drop_sequence
     return drop(database, info, query=text)
 
 
-# -- names that nobody gave ------------------------------------------------------------------------
+# -- generated names -------------------------------------------------------------------------------
 #
-# Those that would be there twice are changed.
+# Duplicate names of unnamed expressions are changed:
 #
 #     SELECT 1, 1, 'id', id     ->     1, Name_exp_1, Name_exp_id, id
 #
-# Names that are written, and those of columns, stay as they are: two of them are an error (1060).
+# Aliases and names of columns stay as they are: duplicates among them are an error (1060).
 
 TOLD_APART = "Name_exp_"
 
@@ -225,18 +227,18 @@ TOLD_APART = "Name_exp_"
 def told_apart(query: exp.Expression, columns: Sequence[OutputColumn]) -> list[OutputColumn]:
     """The columns of the first SELECT of a view, each unnamed one with a name of its own."""
     unnamed = _unnamed(query.expressions, len(columns))
-    taken = {each.name.lower() for n, each in enumerate(columns) if n not in unnamed}
-    found = []
+    used_names = {column.name.lower() for n, column in enumerate(columns) if n not in unnamed}
+    distinct = []
     for n, column in enumerate(columns):
         if n in unnamed:
-            column = column._replace(name=_free(column.name, taken))
-            taken.add(column.name.lower())
-        found.append(column)
-    return found
+            column = column._replace(name=_free(column.name, used_names))
+            used_names.add(column.name.lower())
+        distinct.append(column)
+    return distinct
 
 
 def _unnamed(items: Sequence[exp.Expression], count: int) -> set[int]:
-    """Places of the columns that are expressions without a name; one `*` may stand for several."""
+    """Indexes of the columns that are unnamed expressions. A `*` expands to several columns."""
     stars = [n for n, item in enumerate(items) if item.is_star]
     if len(stars) > 1 or (not stars and len(items) != count):
         return set()
@@ -248,22 +250,22 @@ def _unnamed(items: Sequence[exp.Expression], count: int) -> set[int]:
     }
 
 
-def _free(title: str, taken: set[str]) -> str:
-    found, number = title, 0
-    while found.lower() in taken:
-        found = f"{TOLD_APART}{number}_{title}" if number else f"{TOLD_APART}{title}"
+def _free(title: str, used_names: set[str]) -> str:
+    candidate, number = title, 0
+    while candidate.lower() in used_names:
+        candidate = f"{TOLD_APART}{number}_{title}" if number else f"{TOLD_APART}{title}"
         number += 1
-    return found
+    return candidate
 
 
-# -- the text that is kept -------------------------------------------------------------------------
+# -- the stored text -------------------------------------------------------------------------------
 #
-#     select *, a+1 from t where b='x'
+#     select *, a+1 from t where b='x'  ->
 #     SELECT `d`.`t`.`a` AS `a`,`d`.`t`.`b` AS `b`,`a`+1 AS `a+1` FROM `d`.`t` WHERE `b`=_UTF8MB4'x'
 #
-# Made from the statement's own tokens, so nothing is lost: words in capitals, names quoted, tables
-# with their database, `*` spelled out and every column of the lists named, those of derived tables
-# too. A query that begins with WITH keeps its own list as it is.
+# The text is built from the statement's own tokens. Keywords are in capitals, names are quoted, and
+# tables have their database. `*` is replaced by all columns, and every column of a list gets its
+# name, also in derived tables. The outer list of a query that begins with WITH stays unchanged.
 
 _STRINGS = (TokenType.STRING, TokenType.NATIONAL_STRING)
 _SPACED = {
@@ -280,7 +282,7 @@ Arms = list[list[OutputColumn]]
 def view_text(
     query: exp.Expression, tokens: Sequence[Token], text: str, database: str, arms: Arms
 ) -> str:
-    """The text of the query; `arms` are the columns of each of its `arms_of`."""
+    """The stored text of the query. `arms`: the columns of each SELECT of `arms_of`."""
     writer = _Writer(query, text, database)
     pieces: list[str] = []
     place = 0
@@ -293,7 +295,7 @@ def view_text(
 
 
 def arms_of(query: exp.Expression) -> list[exp.Expression]:
-    """The SELECTs that a UNION puts together, as they are written; one for a plain query."""
+    """The SELECTs of a UNION in order of the text; a list of one for a plain query."""
     if isinstance(query, exp.Subquery | exp.Paren):
         return arms_of(query.this)
     if isinstance(query, exp.SetOperation):
@@ -308,20 +310,20 @@ Edit = tuple[int, int, str]
 def _changes(
     query: exp.Expression, tokens: Sequence[Token], text: str, columns: Arms
 ) -> list[Edit]:
-    """(first token, token behind, what stands there instead), in the order of the text."""
+    """(first token, end token, replacement text), in the order of the text."""
     arms, starts = arms_of(query), _starts(tokens)
-    found = list(_inner_titles(query, tokens, text))
+    edits = list(_inner_titles(query, tokens, text))
     if len(arms) != len(starts) or len(arms) != len(columns):
-        return sorted(found)
-    for arm, start, shown in zip(arms, starts, columns, strict=True):
+        return sorted(edits)
+    for arm, start, arm_columns in zip(arms, starts, columns, strict=True):
         cursor = TokenCursor(text, list(tokens))
         cursor.position = start
-        found += _named_items(arm.expressions, list_items(cursor), tokens, text, shown)
-    return sorted(found)
+        edits += _named_items(arm.expressions, list_items(cursor), tokens, text, arm_columns)
+    return sorted(edits)
 
 
 def _inner_titles(query: exp.Expression, tokens: Sequence[Token], text: str) -> Iterator[Edit]:
-    """Columns of derived tables and of WITH keep the names that the query around them knows."""
+    """Edits that name the columns of derived tables and of WITH as the outer query uses them."""
     places = {token.start: n for n, token in enumerate(tokens)}
     for select in walks.find_all(query, exp.Select):
         source = select.meta.get("source")
@@ -339,7 +341,7 @@ def _inner_titles(query: exp.Expression, tokens: Sequence[Token], text: str) -> 
 
 
 def _is_table(select: exp.Expression) -> bool:
-    """Whether it is, or begins, a derived table or a query of WITH."""
+    """Whether the SELECT is the first one of a derived table or of a query in WITH."""
     node = select
     while isinstance(node.parent, exp.SetOperation) and node.parent.this is node:
         node = node.parent
@@ -351,16 +353,16 @@ def _is_table(select: exp.Expression) -> bool:
 
 
 def _starts(tokens: Sequence[Token]) -> list[int]:
-    """Where each SELECT of the UNION begins: behind nothing, or behind the words between them."""
-    found = []
+    """Indexes of the tokens with which the SELECTs of a UNION begin."""
+    starts = []
     for place, token in enumerate(tokens):
         before = place - 1
         while before >= 0 and tokens[before].text == "(":
             before -= 1
         leads = before < 0 or tokens[before].text.upper() in _JOINTS
         if leads and token.text.upper() == "SELECT":
-            found.append(place)
-    return found
+            starts.append(place)
+    return starts
 
 
 def _named_items(
@@ -371,30 +373,30 @@ def _named_items(
     columns: list[OutputColumn],
 ) -> list[Edit]:
     stars = [tree.is_star for tree in trees]
-    shown = len(columns) - (len(trees) - sum(stars))
+    star_width = len(columns) - (len(trees) - sum(stars))
     if len(spans) != len(trees) or sum(stars) > 1:
         return []
-    found: list[Edit] = []
+    edits: list[Edit] = []
     at = 0
     for (start, end), tree, star in zip(spans, trees, stars, strict=True):
         if star:
-            taken = columns[at : at + shown]
-            found.append((start, end, ",".join(map(_spelled, taken))))
-            at += shown
+            expanded = columns[at : at + star_width]
+            edits.append((start, end, ",".join(map(_spelled, expanded))))
+            at += star_width
             continue
         written = text[tokens[start].start : tokens[end - 1].end + 1]
         if not isinstance(tree, exp.Alias):
-            told = columns[at].name
-            title = told if told.startswith(TOLD_APART) else _title(tree, written)
-            found.append((end, end, f" AS {identifier(title)}"))
+            column_name = columns[at].name
+            title = column_name if column_name.startswith(TOLD_APART) else _title(tree, written)
+            edits.append((end, end, f" AS {identifier(title)}"))
         elif tokens[end - 2].text.upper() != "AS":
-            found.append((end - 1, end, f" AS {identifier(tree.alias)}"))
+            edits.append((end - 1, end, f" AS {identifier(tree.alias)}"))
         at += 1
-    return found
+    return edits
 
 
 def _title(tree: exp.Expression, written: str) -> str:
-    """What MySQL calls an item without an alias."""
+    """MySQL's name for an expression without an alias."""
     named = isinstance(tree, exp.Column) or (isinstance(tree, exp.Literal) and tree.is_string)
     return tree.name if named else written
 
@@ -406,7 +408,7 @@ def _spelled(column: OutputColumn) -> str:
 
 
 class _Writer:
-    """Tokens to pieces, pieces to text."""
+    """Converts tokens to pieces, and pieces to text."""
 
     def __init__(self, query: exp.Expression, text: str, database: str) -> None:
         self._text = text
@@ -425,7 +427,7 @@ class _Writer:
                 self._tables.add(at)
 
     def piece(self, token: Token) -> str:
-        """One token as it is written."""
+        """One token in the form of the stored text."""
         if token.token_type is TokenType.IDENTIFIER or token.start in self._names:
             name = identifier(token.text)
             if token.start in self._tables:
@@ -440,30 +442,30 @@ class _Writer:
         return "!=" if raw == "<>" else raw
 
     def joined(self, pieces: Sequence[str]) -> str:
-        """Pieces with TiDB's spaces: none around signs, one between words and between the
-        arguments of a call."""
-        found = before = ""
+        """The pieces with TiDB's spaces: one between words and between arguments of a call, but no
+        space around operators."""
+        text = before = ""
         calls: list[bool] = []
         for piece in pieces:
-            if piece == "*" and found.endswith("COUNT("):
+            if piece == "*" and text.endswith("COUNT("):
                 piece = "1"
             if piece == "(":
                 calls.append(before[:1].isalpha() and before.upper() not in _SPACED)
             elif piece == ")" and calls:
                 calls.pop()
             if before and _is_spaced(before, piece, bool(calls and calls[-1])):
-                found += " "
+                text += " "
             if piece.startswith("_UTF8MB4'"):
                 follows = before.endswith("'")  # 'a' 'b'
                 if before.startswith("_") and not follows:
-                    found = found.removesuffix(" ")
-                braced = found.endswith(f"{{{before} ")  # {d '2020-01-01'}
+                    text = text.removesuffix(" ")
+                braced = text.endswith(f"{{{before} ")  # {d '2020-01-01'}
                 introduced = before.startswith("_") or before in _PLAIN_TEXT_FOLLOWS
                 if follows or braced or introduced:
                     piece = piece.removeprefix("_UTF8MB4")
-            found += piece
+            text += piece
             before = piece
-        return found
+        return text
 
 
 _PLAIN_TEXT_FOLLOWS = {"ESCAPE", "DATE", "TIME", "TIMESTAMP", "SEPARATOR", "->", "->>"}
