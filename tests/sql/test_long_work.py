@@ -173,7 +173,7 @@ BOOLEAN MODE)
 
 @pytest.mark.parametrize("text", QUERIES)
 def test_both_parsers_make_the_same_tree(text: str) -> None:
-    read = tokens.decided(text, tokens.mended(tokens.tokenize(text)))
+    read = tokens.without_ambiguity(text, tokens.rewritten(tokens.tokenize(text)))
     trees = tokens.DIALECT.parser().parse(read, text), InterpretedParser(dialect=tokens.DIALECT)
     assert repr(trees[0]) == repr(trees[1].parse(read, text))
 

@@ -1,4 +1,4 @@
-"""CREATE USER, GRANT and their like (manual, "Account Management Statements")."""
+"""Parsers of statements about accounts (MySQL manual, "Account Management Statements")."""
 
 from exuvia.base.mysql_errors import ErrNotSupportedYet, ErrWrongValue
 from exuvia.catalog.account_attributes import UNBOUNDED
@@ -30,12 +30,12 @@ from exuvia.sql.parse.columns import as_written, word_or_string
 from exuvia.sql.parse.cursor import TokenCursor
 
 _OBJECTS = ("TABLE", "FUNCTION", "PROCEDURE")
-_MOST = 65535  # days and passwords that a rule counts
-_MOST_FAILURES = 32767  # and days of a lock; more means this, as in TiDB
+_MOST = 65535  # days, or passwords in the history
+_MOST_FAILURES = 32767  # also days of a lock; a greater number is reduced to this, as in TiDB
 
 
 def account(cursor: TokenCursor) -> Who:
-    """user[@host]; None is CURRENT_USER."""
+    """Parses user[@host]; returns None for CURRENT_USER."""
     if cursor.accept_any("CURRENT_USER", "USER"):
         if cursor.accept("("):
             cursor.expect(")")
@@ -70,48 +70,49 @@ def _identified(cursor: TokenCursor) -> Identified:
 
 
 def _options(cursor: TokenCursor) -> AccountOptions:
-    """What follows the accounts; of two that say the same the last holds. Raises 1525; what is not
-    kept is 1235."""
-    said: dict[str, bool | int | str] = {}
+    """Parses the options after the accounts; the last of duplicate options counts.
+
+    Raises 1525, and 1235 for unsupported options."""
+    options: dict[str, bool | int | str] = {}
     while not cursor.done:
         if cursor.accept("ACCOUNT"):
             word = cursor.accept_any("LOCK", "UNLOCK")
             if not word:
                 raise cursor.error()
-            said["locked"] = word == "LOCK"
+            options["locked"] = word == "LOCK"
         elif cursor.accept("RESOURCE", "GROUP"):
-            said["group"] = "default" if cursor.accept("DEFAULT") else cursor.name()
+            options["group"] = "default" if cursor.accept("DEFAULT") else cursor.name()
         elif cursor.accept("REQUIRE"):
-            said["require"] = cursor.accept_any("NONE", "SSL")
-            if not said["require"]:
+            options["require"] = cursor.accept_any("NONE", "SSL")
+            if not options["require"]:
                 raise ErrNotSupportedYet(f"REQUIRE {cursor.peek()} of an account")
         elif cursor.accept("PASSWORD"):
-            _password_option(cursor, said)
+            _password_option(cursor, options)
         elif cursor.accept("FAILED_LOGIN_ATTEMPTS"):
-            said["failed_attempts"] = min(cursor.integer(), _MOST_FAILURES)
+            options["failed_attempts"] = min(cursor.integer(), _MOST_FAILURES)
         elif cursor.accept("PASSWORD_LOCK_TIME"):
             unbounded = cursor.accept("UNBOUNDED")
-            said["lock_days"] = UNBOUNDED if unbounded else min(cursor.integer(), _MOST_FAILURES)
+            options["lock_days"] = UNBOUNDED if unbounded else min(cursor.integer(), _MOST_FAILURES)
         elif cursor.at_any(("WITH", "COMMENT", "ATTRIBUTE", "DEFAULT")):
             raise ErrNotSupportedYet(f"{cursor.peek()} of an account")
         else:
             raise cursor.error()
-    return AccountOptions(**said)  # type: ignore[arg-type]
+    return AccountOptions(**options)  # type: ignore[arg-type]
 
 
-def _password_option(cursor: TokenCursor, said: dict[str, bool | int | str]) -> None:
+def _password_option(cursor: TokenCursor, options: dict[str, bool | int | str]) -> None:
     if cursor.accept("EXPIRE"):
         if cursor.accept("DEFAULT"):
-            said["expire"] = BY_VARIABLE
+            options["expire"] = BY_VARIABLE
         elif cursor.accept("NEVER"):
-            said["expire"] = 0
+            options["expire"] = 0
         else:
-            said["expire"] = _days(cursor, 1) if cursor.accept("INTERVAL") else AT_ONCE
+            options["expire"] = _days(cursor, 1) if cursor.accept("INTERVAL") else AT_ONCE
     elif cursor.accept("HISTORY"):
         is_usual = cursor.accept("DEFAULT")
-        said["history"] = BY_VARIABLE if is_usual else _counted(cursor, "PASSWORD HISTORY", 0)
+        options["history"] = BY_VARIABLE if is_usual else _counted(cursor, "PASSWORD HISTORY", 0)
     elif cursor.accept("REUSE", "INTERVAL"):
-        said["reuse_days"] = BY_VARIABLE if cursor.accept("DEFAULT") else _days(cursor, 0)
+        options["reuse_days"] = BY_VARIABLE if cursor.accept("DEFAULT") else _days(cursor, 0)
     elif cursor.accept("REQUIRE", "CURRENT"):
         if not cursor.accept("DEFAULT"):
             raise ErrNotSupportedYet("PASSWORD REQUIRE CURRENT of an account")
@@ -120,40 +121,40 @@ def _password_option(cursor: TokenCursor, said: dict[str, bool | int | str]) -> 
 
 
 def _days(cursor: TokenCursor, least: int) -> int:
-    found = _counted(cursor, "DAY", least)
+    days = _counted(cursor, "DAY", least)
     cursor.expect("DAY")
-    return found
+    return days
 
 
-def _counted(cursor: TokenCursor, what: str, least: int) -> int:
-    found = cursor.integer()
-    if not least <= found <= _MOST:
-        raise ErrWrongValue(what, found)
-    return found
+def _counted(cursor: TokenCursor, option: str, least: int) -> int:
+    number = cursor.integer()
+    if not least <= number <= _MOST:
+        raise ErrWrongValue(option, number)
+    return number
 
 
 def create_user(cursor: TokenCursor) -> Node:
-    """What follows CREATE USER."""
+    """CREATE USER, after these words."""
     absent = cursor.accept("IF", "NOT", "EXISTS")
     users = cursor.listed(lambda: _identified(cursor))
     return CreateUser(users, absent, _options(cursor))
 
 
 def alter_user(cursor: TokenCursor) -> Node:
-    """What follows ALTER USER."""
+    """ALTER USER, after these words."""
     present = cursor.accept("IF", "EXISTS")
     users = cursor.listed(lambda: _identified(cursor))
     return AlterUser(users, present, _options(cursor))
 
 
 def drop_user(cursor: TokenCursor) -> Node:
-    """What follows DROP USER."""
+    """DROP USER, after these words."""
     present = cursor.accept("IF", "EXISTS")
     return DropUser(cursor.listed(lambda: account(cursor)), present)
 
 
 def rename_user(cursor: TokenCursor) -> Node:
-    """What follows RENAME USER."""
+    """RENAME USER, after these words."""
 
     def pair() -> tuple[Who, Who]:
         old = account(cursor)
@@ -179,7 +180,7 @@ def grant(cursor: TokenCursor) -> Node:
 
 
 def revoke(cursor: TokenCursor) -> Node:
-    """REVOKE privileges ON place FROM accounts; REVOKE ALL PRIVILEGES, GRANT OPTION FROM ...;
+    """REVOKE privileges ON place FROM accounts | REVOKE ALL PRIVILEGES, GRANT OPTION FROM ... |
     REVOKE roles FROM accounts."""
     cursor.take()
     start = cursor.position
@@ -222,19 +223,19 @@ def _accounts(cursor: TokenCursor) -> tuple[Who, ...]:
 
 
 def create_role(cursor: TokenCursor) -> Node:
-    """What follows CREATE ROLE."""
+    """CREATE ROLE, after these words."""
     absent = cursor.accept("IF", "NOT", "EXISTS")
     return CreateRole(_accounts(cursor), absent)
 
 
 def drop_role(cursor: TokenCursor) -> Node:
-    """What follows DROP ROLE."""
+    """DROP ROLE, after these words."""
     present = cursor.accept("IF", "EXISTS")
     return DropRole(_accounts(cursor), present)
 
 
 def grant_roles(cursor: TokenCursor) -> Node:
-    """roles TO accounts [WITH ADMIN OPTION]."""
+    """GRANT roles TO accounts [WITH ADMIN OPTION], after GRANT."""
     roles = _accounts(cursor)
     cursor.expect("TO")
     users = _accounts(cursor)
@@ -242,14 +243,14 @@ def grant_roles(cursor: TokenCursor) -> Node:
 
 
 def revoke_roles(cursor: TokenCursor) -> Node:
-    """roles FROM accounts."""
+    """REVOKE roles FROM accounts, after REVOKE."""
     roles = _accounts(cursor)
     cursor.expect("FROM")
     return RevokeRoles(roles, _accounts(cursor))
 
 
 def set_role(cursor: TokenCursor) -> Node:
-    """What follows SET ROLE."""
+    """SET ROLE, after these words."""
     word = cursor.accept_any("NONE", "DEFAULT", "ALL").lower()
     if word == "all" and cursor.accept("EXCEPT"):
         return SetRole("all", _accounts(cursor))
@@ -257,7 +258,7 @@ def set_role(cursor: TokenCursor) -> Node:
 
 
 def set_default_role(cursor: TokenCursor) -> Node:
-    """What follows SET DEFAULT ROLE."""
+    """SET DEFAULT ROLE, after these words."""
     kind = cursor.accept_any("NONE", "ALL").lower()
     roles = () if kind else _accounts(cursor)
     cursor.expect("TO")
@@ -280,7 +281,7 @@ def _place(cursor: TokenCursor) -> GrantLevel:
 
 
 def set_password(cursor: TokenCursor) -> Node:
-    """What follows SET PASSWORD: [FOR who] = 'text' | PASSWORD('text')."""
+    """[FOR account] = 'text' | PASSWORD('text'), after SET PASSWORD."""
     who = account(cursor) if cursor.accept("FOR") else None
     cursor.expect("=")
     if cursor.accept("PASSWORD", "("):
@@ -292,11 +293,11 @@ def set_password(cursor: TokenCursor) -> Node:
 
 
 def show_grants(cursor: TokenCursor) -> Node:
-    """What follows SHOW GRANTS."""
+    """SHOW GRANTS, after these words."""
     who = account(cursor) if cursor.accept("FOR") else None
     return ShowGrants(who, roles=_accounts(cursor) if cursor.accept("USING") else ())
 
 
 def show_create_user(cursor: TokenCursor) -> Node:
-    """What follows SHOW CREATE USER."""
+    """SHOW CREATE USER, after these words."""
     return ShowGrants(account(cursor), create=True)

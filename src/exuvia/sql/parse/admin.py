@@ -1,5 +1,5 @@
-"""TiDB's own statements: ADMIN, RECOVER, FLASHBACK; ANALYZE TABLE, LOCK | UNLOCK | DROP STATS. Then
-SHOW, DESCRIBE and EXPLAIN.
+"""Parsers of TiDB's own statements ADMIN, RECOVER, FLASHBACK, ANALYZE TABLE and LOCK | UNLOCK |
+DROP STATS; also of SHOW and DESCRIBE.
 """
 
 from sqlglot.tokenizer_core import Token, TokenType
@@ -144,9 +144,9 @@ def admin(cursor: TokenCursor) -> Node:
         pairs = cursor.listed(lambda: _option(cursor))
         return AdminAlterJob(job, dict(pairs))
     if cursor.at_any(("RELOAD", "FLUSH", "PLUGINS", "SET", "UNSET")):
-        what = "ADMIN " + cursor.peek()
+        statement = "ADMIN " + cursor.peek()
         cursor.rest()
-        return Unsupported(what)
+        return Unsupported(statement)
     raise cursor.error()
 
 
@@ -392,7 +392,7 @@ def show(cursor: TokenCursor) -> Node:
     if cursor.accept("LIKE"):
         facts["like"] = cursor.string()
     elif cursor.accept("WHERE"):
-        # Charset is a column of some lists, and a word of sqlglot's
+        # Charset is a column of some results, and a keyword of sqlglot
         condition = [
             Token(TokenType.IDENTIFIER, token.text, token.line, token.col, token.start, token.end)
             if word_of(token) == "CHARSET"
@@ -412,7 +412,7 @@ def show(cursor: TokenCursor) -> Node:
 
 
 def _placement_for(cursor: TokenCursor) -> Node:
-    """DATABASE d | TABLE t [PARTITION p]; a partition is the `like` of its table."""
+    """DATABASE d | TABLE t [PARTITION p]; the partition's name is in the field `like`."""
     if cursor.accept_any("DATABASE", "SCHEMA"):
         return Show(kind="placement", database=cursor.name())
     cursor.expect("TABLE")

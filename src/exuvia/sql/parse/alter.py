@@ -64,21 +64,22 @@ _TOGETHER = (("charset", "collate"), ("ttl", "ttl_enable", "ttl_job_interval"))
 
 
 def one_by_one(cursor: TokenCursor) -> list[Spec]:
-    """Each option is a change of its own, also where it is said twice; but charset and collation
-    are one, and so is what is said of the TTL."""
+    """The table options as specs: one for each option, including duplicates.
+
+    Charset and collation share one spec, and so do the TTL options."""
     options = option_list(cursor)
     if not options:
         raise cursor.error()
     joined = {key for group in _TOGETHER for key in group}
     specs: list[Spec] = [TableOptions({key: value}) for key, value in options if key not in joined]
     for group in _TOGETHER:
-        said = {key: value for key, value in options if key in group}
-        specs += [TableOptions(said)] if said else []
+        grouped = {key: value for key, value in options if key in group}
+        specs += [TableOptions(grouped)] if grouped else []
     return specs
 
 
 def force(cursor: TokenCursor) -> Spec:
-    """FORCE by itself, or FORCE AUTO_INCREMENT = n, FORCE AUTO_RANDOM_BASE = n."""
+    """FORCE alone, or FORCE AUTO_INCREMENT = n, FORCE AUTO_RANDOM_BASE = n."""
     for word in ("AUTO_INCREMENT", "AUTO_RANDOM_BASE"):
         if cursor.accept(word):
             cursor.accept("=")
@@ -87,7 +88,7 @@ def force(cursor: TokenCursor) -> Spec:
 
 
 def validation(cursor: TokenCursor) -> Spec:
-    """WITH or WITHOUT VALIDATION: it does nothing, and a warning says so."""
+    """WITH or WITHOUT VALIDATION: ignored, with a warning."""
     words = f"{cursor.take().text.upper()} VALIDATION"
     cursor.expect("VALIDATION")
     return Ignored(words)
@@ -185,10 +186,10 @@ def _kept_up(kind: str) -> Callable[[TokenCursor], Spec]:
 
     def read(cursor: TokenCursor) -> Spec:
         cursor.expect("PARTITION")
-        found = _named(cursor, kind, False)
+        change = _named(cursor, kind, False)
         if kind in ("import", "discard"):
             cursor.expect("TABLESPACE")
-        return found
+        return change
 
     return read
 
@@ -233,9 +234,9 @@ def alter(cursor: TokenCursor) -> Node:
     cursor.accept("IGNORE")
     if not cursor.accept("TABLE"):
         if cursor.at_any(("FUNCTION", "PROCEDURE", "INSTANCE")):
-            what = "ALTER " + cursor.peek()
+            statement = "ALTER " + cursor.peek()
             cursor.rest()
-            return Unsupported(what)
+            return Unsupported(statement)
         raise cursor.error()
     table = cursor.table()
     if cursor.accept("ANALYZE"):
@@ -417,8 +418,8 @@ def _tiflash(cursor: TokenCursor) -> Spec:
 
 
 def _order_by(cursor: TokenCursor) -> Spec:
-    """ORDER BY a, b DESC, ...: its list goes on at a comma, unless a reserved word begins the next
-    change."""
+    """ORDER BY a, b DESC, ... The list continues after a comma, unless a reserved word of another
+    change follows."""
     start = cursor.tokens[cursor.position - 1].start
     while True:
         cursor.name()

@@ -1,6 +1,6 @@
-"""Column types, columns and indexes as MySQL writes them (manual, CREATE TABLE).
+"""Parsers of column types, columns and indexes.
 
-Sources: manual, "Data Types", "CREATE INDEX Statement".
+MySQL manual, "CREATE TABLE Statement", "Data Types", "CREATE INDEX Statement".
 """
 
 from sqlglot import exp
@@ -195,7 +195,7 @@ _SERIAL = {"not_null": True, "auto_increment": True, "unique": True}
 def _column_attribute(
     cursor: TokenCursor, facts: dict[str, object], checks: list[CheckConstraint]
 ) -> bool:
-    """Read one attribute into `facts`; False where none follows."""
+    """Reads one attribute into `facts`; returns False if no attribute follows."""
     if cursor.accept("NOT", "NULL"):
         facts["not_null"] = True
     elif cursor.accept("NULL"):
@@ -255,22 +255,22 @@ def _column_attribute(
 
 
 def invisible_column() -> Refused:
-    """8200: every column is in SELECT *."""
+    """The error 8200 for an INVISIBLE column: SELECT * contains every column."""
     return ErrUnsupportedDDLOperation(
-        "INVISIBLE of a column, only indexes may be; leave the word out and name columns in SELECT"
+        "INVISIBLE column: only indexes can be invisible; omit it and name columns in SELECT"
     )
 
 
 def _is_global(cursor: TokenCursor) -> bool:
-    """[GLOBAL | LOCAL] behind a key that a column is."""
+    """[GLOBAL | LOCAL] after a key in a column definition."""
     return cursor.accept_any("GLOBAL", "LOCAL") == "GLOBAL"
 
 
 def default(cursor: TokenCursor) -> tuple[Tree, str, bool]:
-    """What follows DEFAULT: (tree, text, whether it is an expression in parentheses)."""
+    """The value after DEFAULT: (tree, text, whether it is an expression in parentheses)."""
     if cursor.at("("):
         tree, text = cursor.parenthesised()
-        while isinstance(tree, exp.Paren):  # ((f())) is judged, and kept, as (f())
+        while isinstance(tree, exp.Paren):  # ((f())) is checked and stored as (f())
             tree = tree.this
         return tree, text, True
     tree, text = _simple_value(cursor)
@@ -342,8 +342,8 @@ def foreign_key(cursor: TokenCursor, name: str | None) -> ForeignKey:
     """FOREIGN KEY [name] (columns) REFERENCES ..., after its CONSTRAINT name."""
     cursor.expect("FOREIGN", "KEY")
     if not cursor.at("("):
-        given = cursor.checked_name()
-        name = name or given
+        own_name = cursor.checked_name()
+        name = name or own_name
     return ForeignKey(name, cursor.names(), reference(cursor))
 
 
@@ -366,14 +366,12 @@ _OPTIONS = (
     "LOCK",
     "WHERE",
 )
-"""Words that end an index's WHERE, beside a comma and its closing parenthesis."""
+"""Words that end an index's WHERE. A comma and the closing parenthesis also end it."""
 _VISIBILITY = ("VISIBLE", "INVISIBLE", "IGNORED", "NOT")
 
 
 def index(cursor: TokenCursor, constraint: str | None = None) -> IndexDefinition:
-    """[UNIQUE | PRIMARY | ...] KEY [name] [USING ..] (parts) options;
-
-    the cursor is at its first word."""
+    """[UNIQUE | PRIMARY | ...] KEY [name] [USING ..] (parts) options."""
     if cursor.at("PRIMARY"):
         raise cursor.error()
     head = cursor.accept_any(*INDEX_HEADS).removesuffix(" KEY")
@@ -399,10 +397,10 @@ def index_tail(cursor: TokenCursor, kind: str, name: str | None) -> IndexDefinit
         elif cursor.accept("COMMENT"):
             facts["comment"] = cursor.string()
         elif cursor.at_any(_VISIBILITY) and not cursor.at("NOT", "NULL"):
-            shown = cursor.accept("NOT", "IGNORED") or cursor.accept("VISIBLE")
-            if not shown:
+            visible = cursor.accept("NOT", "IGNORED") or cursor.accept("VISIBLE")
+            if not visible:
                 cursor.take()
-            facts["invisible"] = not shown
+            facts["invisible"] = not visible
         elif cursor.at_any(("CLUSTERED", "NONCLUSTERED")):
             facts["clustered"] = cursor.take().text.upper() == "CLUSTERED"
         elif cursor.accept("KEY_BLOCK_SIZE"):

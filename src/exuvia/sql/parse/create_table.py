@@ -1,10 +1,12 @@
-"""CREATE TABLE: definitions, options, partitions, LIKE, AS (manual, "CREATE TABLE Statement").
+"""Parsers of CREATE TABLE: definitions, options, partitions, LIKE, AS.
+
+MySQL manual, "CREATE TABLE Statement":
 
     PARTITION BY [LINEAR] HASH (e) | KEY [ALGORITHM = n] (c, ..)
     PARTITION BY RANGE | LIST (e) | COLUMNS (c, ..)
         [PARTITIONS n] [SUBPARTITION BY ..] [(PARTITION p VALUES .., ..)]
 
-Storage options of a partition other than COMMENT are read and mean nothing here.
+Storage options of a partition other than COMMENT are accepted and ignored.
 """
 
 import json
@@ -58,12 +60,12 @@ def partitioning(cursor: TokenCursor) -> Partitioning:
 
 
 def _updated_index(cursor: TokenCursor) -> tuple[str, bool]:
-    """An index's name and whether it becomes a GLOBAL one."""
+    """The name of an index, and whether it becomes GLOBAL."""
     return cursor.name(), cursor.accept_any("GLOBAL", "LOCAL") == "GLOBAL"
 
 
 def partitioning_rest(cursor: TokenCursor) -> Partitioning:
-    """What follows PARTITION BY."""
+    """PARTITION BY, after these words."""
     linear = cursor.accept("LINEAR")
     kind = cursor.accept_any("RANGE", "LIST", "HASH", "KEY").lower()
     if not kind:
@@ -212,7 +214,7 @@ def _bound(cursor: TokenCursor) -> Tree:
     if cursor.accept("MAXVALUE"):
         return exp.Var(this=MAXVALUE)
     if cursor.accept("DEFAULT"):
-        raise cursor.error()  # what is missing is the column of DEFAULT (column)
+        raise cursor.error()  # DEFAULT without (column)
     return cursor.expression(",")
 
 
@@ -257,7 +259,7 @@ _ITEMS: dict[type[Node], str] = {
 
 
 def create_table(cursor: TokenCursor, temporary: str) -> CreateTable:
-    """What follows CREATE [TEMPORARY | GLOBAL TEMPORARY] TABLE."""
+    """CREATE [TEMPORARY | GLOBAL TEMPORARY] TABLE, after these words."""
     absent = if_not_exists(cursor)
     table = cursor.table()
     facts: dict[str, object] = {
@@ -295,11 +297,11 @@ def create_table(cursor: TokenCursor, temporary: str) -> CreateTable:
 
 
 def _on_commit(cursor: TokenCursor, temporary: str) -> dict[str, object]:
-    """ON COMMIT DELETE | PRESERVE ROWS, of GLOBAL TEMPORARY and of nothing else: 1064."""
-    found = cursor.accept("ON", "COMMIT")
-    if found != (temporary == "GLOBAL TEMPORARY"):
+    """ON COMMIT DELETE | PRESERVE ROWS, required for GLOBAL TEMPORARY and else refused (1064)."""
+    has_clause = cursor.accept("ON", "COMMIT")
+    if has_clause != (temporary == "GLOBAL TEMPORARY"):
         raise ErrParse.with_text("GLOBAL TEMPORARY and ON COMMIT DELETE ROWS must appear together")
-    if not found:
+    if not has_clause:
         return {}
     preserves = cursor.accept("PRESERVE")
     if not preserves:
@@ -309,7 +311,7 @@ def _on_commit(cursor: TokenCursor, temporary: str) -> dict[str, object]:
 
 
 def checked(table: TableName) -> TableName:
-    """The name of something new: 1059 beyond 64 characters."""
+    """The name of a new table. Raises 1059 for more than 64 characters."""
     if len(table.name) > IDENTIFIER_CHARS:
         raise ErrTooLongIdent(table.name)
     return table
@@ -404,29 +406,29 @@ _NUMBER_OPTIONS = frozenset(
 
 
 def table_options(cursor: TokenCursor) -> dict[str, str]:
-    """ENGINE=.. CHARSET=.. ..., in any order; of those that are said twice the last."""
+    """The options, in any order; the last of duplicate options counts."""
     return dict(option_list(cursor))
 
 
 def option_list(cursor: TokenCursor) -> list[tuple[str, str]]:
     """Every option as it is written, with or without commas.
 
-    Raises 1302, 1253: another charset, another charset's collation than said before."""
+    Raises 1302 for a second charset, 1253 for a collation of another charset."""
     options: list[tuple[str, str]] = []
     while True:
         mark = cursor.position
         if options:
             cursor.accept(",")
-        found = _table_option(cursor)
-        if found is None:
+        option = _table_option(cursor)
+        if option is None:
             cursor.position = mark
             return options
-        check_repeated(options, *found)
-        options.append(found)
+        check_repeated(options, *option)
+        options.append(option)
 
 
 def policy_name(cursor: TokenCursor) -> str:
-    """What follows PLACEMENT POLICY [=]; "" for DEFAULT, in quotes too."""
+    """The name after PLACEMENT POLICY [=]; "" for DEFAULT, quoted or not."""
     cursor.accept("=")
     name = word_or_string(cursor)
     return "" if name == "default" else name
@@ -464,12 +466,12 @@ def _table_option(cursor: TokenCursor) -> tuple[str, str] | None:
 
 
 def _expiry(cursor: TokenCursor) -> str:
-    """column + INTERVAL literal unit: the three, as JSON; the literal as it is shown."""
+    """column + INTERVAL literal unit, as a JSON list of the three."""
     column = cursor.name()
     cursor.expect("+", "INTERVAL")
     token = cursor.take()
     if token.token_type is TokenType.INTRODUCER and token.text.lower() == "_utf8mb4":
-        token = cursor.take()  # as it is shown
+        token = cursor.take()  # as SHOW CREATE TABLE prints it
     if token.token_type is TokenType.STRING:
         literal = "'" + token.text.replace("'", "''") + "'"
     elif token.token_type is TokenType.NUMBER:
@@ -484,7 +486,7 @@ def _expiry(cursor: TokenCursor) -> str:
 
 
 def _checked_ttl(cursor: TokenCursor, key: str) -> str:
-    """ON or OFF; a duration. In quotes, as in TiDB. Raises 1064."""
+    """The quoted value of a TTL option: ON or OFF, or a duration. Raises 1064."""
     text = cursor.string()
     try:
         if key == "ttl_job_interval":

@@ -1,7 +1,7 @@
-"""A cursor over tokens, with the few moves that MySQL's own statements need.
+"""A cursor over tokens, for the parsers of MySQL's own statements.
 
-Words are compared in upper case; quoted names and strings are never words. Every `expect` raises
-Refused 1064 at the token where it stands."""
+Words are compared in upper case; quoted names and strings are never words. Each method that
+requires a token raises Refused 1064 at the current one."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -37,7 +37,7 @@ class TokenCursor:
         return self.tokens[self.position] if self.position < len(self.tokens) else None
 
     def peek(self, ahead: int = 0) -> str:
-        """Word or sign in upper case; "" for quoted names, strings and the end."""
+        """The word or symbol in upper case; "" for quoted names, strings and the end."""
         place = self.position + ahead
         if place >= len(self.tokens):
             return ""
@@ -45,7 +45,7 @@ class TokenCursor:
         return "" if token.token_type in _NOT_WORDS else token.text.upper()
 
     def is_string(self, ahead: int = 0) -> bool:
-        """Whether a string literal stands there."""
+        """Whether the token is a string literal."""
         place = self.position + ahead
         return place < len(self.tokens) and self.tokens[place].token_type is TokenType.STRING
 
@@ -54,17 +54,17 @@ class TokenCursor:
         return self._match(words) > 0
 
     def _match(self, words: tuple[str, ...]) -> int:
-        """How many tokens these words take;
+        """The number of tokens that match these words, 0 for no match.
 
-        some tokens are two words ("PRIMARY KEY"). 0: no match."""
-        taken = matched = 0
+        Some tokens are two words ("PRIMARY KEY")."""
+        count = matched = 0
         while matched < len(words):
-            found = self.peek(taken).split()
-            if not found or tuple(found) != words[matched : matched + len(found)]:
+            parts = self.peek(count).split()
+            if not parts or tuple(parts) != words[matched : matched + len(parts)]:
                 return 0
-            matched += len(found)
-            taken += 1
-        return taken
+            matched += len(parts)
+            count += 1
+        return count
 
     def at_any(self, words: frozenset[str] | set[str] | tuple[str, ...]) -> bool:
         """Whether the next word is one of these."""
@@ -72,11 +72,11 @@ class TokenCursor:
 
     @property
     def done(self) -> bool:
-        """Whether all is read."""
+        """Whether all tokens are read."""
         return self.position >= len(self.tokens)
 
     def error(self) -> Refused:
-        """1064 at the cursor."""
+        """The error 1064 at the cursor."""
         token = self.token
         if token is not None:
             return syntax_error(self.text, token.start)
@@ -87,12 +87,12 @@ class TokenCursor:
 
     def accept(self, *words: str) -> bool:
         """Take these words if they come next."""
-        taken = self._match(words)
-        self.position += taken
-        return taken > 0
+        count = self._match(words)
+        self.position += count
+        return count > 0
 
     def accept_any(self, *words: str) -> str:
-        """Take the next word if it is one of these; it, or ""."""
+        """Take and return the next word if it is one of these, else return ""."""
         word = self.peek()
         if word and word in words:
             self.position += 1
@@ -134,7 +134,7 @@ class TokenCursor:
         return word
 
     def checked_name(self) -> str:
-        """A name for something new: at most 64 characters (1059)."""
+        """The name of a new object. Raises 1059 for more than 64 characters."""
         name = self.name()
         if len(name) > IDENTIFIER_CHARS:
             raise ErrTooLongIdent(name)
@@ -155,8 +155,8 @@ class TokenCursor:
         return token.text
 
     def integer(self) -> int:
-        """An unsigned integer literal of at most 64 bits; a longer one is a DECIMAL in TiDB, so
-        here it is an error of syntax (1064)."""
+        """An unsigned integer literal of at most 64 bits. Raises 1064 for a longer one, which is a
+        DECIMAL in TiDB."""
         token = self.token
         if token is None or token.token_type is not TokenType.NUMBER or not token.text.isdigit():
             raise self.error()
@@ -183,9 +183,8 @@ class TokenCursor:
     # -- expressions -------------------------------------------------------------------------------
 
     def until(self, *words: str) -> list[Token]:
-        """Tokens up to one of the words, or the closing parenthesis, outside parentheses;
-
-        or to the end."""
+        """Tokens up to one of the words or a closing parenthesis, outside inner parentheses, or to
+        the end."""
         start, depth = self.position, 0
         while not self.done:
             sign = self.peek()

@@ -1,6 +1,5 @@
-"""CREATE, DROP, TRUNCATE and RENAME (manual, "Data Definition Statements").
-
-CREATE VIEW, CREATE SEQUENCE, ALTER SEQUENCE (TiDB's manual).
+"""Parsers of CREATE, DROP, TRUNCATE and RENAME (MySQL manual, "Data Definition Statements"), and of
+CREATE VIEW, CREATE SEQUENCE and ALTER SEQUENCE (TiDB's manual).
 """
 
 from sqlglot import exp
@@ -52,7 +51,7 @@ Options = tuple[tuple[str, int | None], ...]
 
 
 def create_view(cursor: TokenCursor, replace: bool) -> CreateView:
-    """What follows CREATE [OR REPLACE]: [ALGORITHM =] [DEFINER =] [SQL SECURITY] VIEW ..."""
+    """[ALGORITHM =] [DEFINER =] [SQL SECURITY] VIEW ..., after CREATE [OR REPLACE]."""
     algorithm, definer, security = "UNDEFINED", None, "DEFINER"
     if cursor.accept("ALGORITHM"):
         cursor.expect("=")
@@ -83,7 +82,7 @@ def _one_of(cursor: TokenCursor, *words: str) -> str:
 
 
 def _check_option(cursor: TokenCursor) -> str:
-    """A trailing WITH [CASCADED | LOCAL] CHECK OPTION, taken away from the query."""
+    """The kind of a trailing WITH [CASCADED | LOCAL] CHECK OPTION, which is cut off the query."""
     words = [word_of(token) for token in cursor.tokens[-4:]]
     for tail, kind in (
         (["WITH", "CASCADED", "CHECK", "OPTION"], "CASCADED"),
@@ -97,7 +96,7 @@ def _check_option(cursor: TokenCursor) -> str:
 
 
 def create_sequence(cursor: TokenCursor) -> CreateSequence:
-    """What follows CREATE SEQUENCE."""
+    """CREATE SEQUENCE, after these words."""
     absent = if_not_exists(cursor)
     sequence = checked(cursor.table())
     options, comment = _options(cursor)
@@ -107,7 +106,7 @@ def create_sequence(cursor: TokenCursor) -> CreateSequence:
 
 
 def alter_sequence(cursor: TokenCursor) -> AlterSequence:
-    """What follows ALTER SEQUENCE."""
+    """ALTER SEQUENCE, after these words."""
     present = cursor.accept("IF", "EXISTS")
     sequence = cursor.table()
     options, comment = _options(cursor)
@@ -170,7 +169,7 @@ def _signed(cursor: TokenCursor) -> int:
 
 _DATABASE = ("DATABASE", "SCHEMA")
 _KNOWN_ELSEWHERE = frozenset(("FUNCTION", "PROCEDURE", "AGGREGATE", "STATISTICS"))
-"""What TiDB's parser reads; triggers, events, servers and tablespaces are 1064 there."""
+"""Objects that TiDB's parser accepts; triggers, events, servers and tablespaces are 1064 there."""
 
 
 def create(cursor: TokenCursor) -> Node:
@@ -221,9 +220,9 @@ def create(cursor: TokenCursor) -> Node:
 
 
 def _elsewhere(cursor: TokenCursor, verb: str) -> Unsupported:
-    what = verb + cursor.peek()
+    statement = verb + cursor.peek()
     cursor.rest()
-    return Unsupported(what)
+    return Unsupported(statement)
 
 
 def _if_exists(cursor: TokenCursor) -> bool:
@@ -234,7 +233,7 @@ def _if_exists(cursor: TokenCursor) -> bool:
 
 
 def alter_database(cursor: TokenCursor) -> AlterDatabase:
-    """ALTER DATABASE [name] options; the cursor stands after DATABASE."""
+    """ALTER DATABASE [name] options, after DATABASE."""
     name = None
     heads = ("DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "CHARACTER SET", "SET")
     if not cursor.at_any(heads) and not cursor.at("PLACEMENT", "POLICY"):
@@ -248,7 +247,7 @@ def alter_database(cursor: TokenCursor) -> AlterDatabase:
 
 
 def tiflash_replicas(cursor: TokenCursor) -> int:
-    """TIFLASH REPLICA n [LOCATION LABELS 'a', ...], behind SET."""
+    """TIFLASH REPLICA n [LOCATION LABELS 'a', ...], after SET."""
     cursor.expect("TIFLASH", "REPLICA")
     count = cursor.integer()
     if cursor.accept("LOCATION", "LABELS"):
@@ -259,10 +258,10 @@ def tiflash_replicas(cursor: TokenCursor) -> int:
 def _database_options(
     cursor: TokenCursor, *, of_one_charset: bool = False
 ) -> tuple[str | None, str | None, str | None]:
-    """Charset, collation and placement policy, each None if it is not given. The last one counts.
+    """Charset, collation and placement policy, each None if omitted. The last duplicate counts.
 
     `of_one_charset`: raises 1302 for two charsets, as only ALTER DATABASE does."""
-    charset = collate = placement = said = None
+    charset = collate = placement = explicit = None
     while not cursor.done:
         cursor.accept("DEFAULT")
         if cursor.accept("PLACEMENT", "POLICY"):
@@ -271,14 +270,14 @@ def _database_options(
             cursor.accept("=")
             collate = word_or_string(cursor)
             if of_one_charset:
-                said = one_charset(said, COLLATIONS[collation_named(collate)][0])
+                explicit = one_charset(explicit, COLLATIONS[collation_named(collate)][0])
         elif cursor.accept("ENCRYPTION"):
             cursor.accept("=")
             cursor.string()
         else:
             charset = charset_name(cursor)
             if of_one_charset:
-                said = one_charset(said, charset_named(charset))
+                explicit = one_charset(explicit, charset_named(charset))
     return charset, collate, placement
 
 

@@ -1,10 +1,9 @@
-"""INSERT, REPLACE, UPDATE, DELETE: our heads, sqlglot's expressions.
+"""Parsers of INSERT, REPLACE, UPDATE and DELETE. sqlglot parses only their expressions and queries.
 
-WITH x AS (..) UPDATE ..; WITH x AS (..) DELETE ..: the clause goes to the source of the rows.
-WITH x AS (..) SELECT ..: where the query itself begins.
+WITH x AS (..) UPDATE .., WITH x AS (..) DELETE ..: the clause is added to the source of the rows.
 
-LOAD DATA [LOCAL] INFILE, IMPORT INTO, and INTO @a, @b or INTO OUTFILE of a query, wherever it
-stands: sqlglot does not read them.
+Also LOAD DATA [LOCAL] INFILE, IMPORT INTO, and INTO @a, @b or INTO OUTFILE at any place of a query,
+which sqlglot does not parse.
 """
 
 from typing import Any
@@ -39,9 +38,9 @@ Assignments = tuple[tuple[exp.Column, Tree], ...]
 
 
 def insert(cursor: TokenCursor) -> Node:
-    """INSERT | REPLACE [INTO] t [(columns)] VALUES ..
+    """INSERT | REPLACE [INTO] t [(columns)] VALUES .. | SET .. | query
 
-    | SET .. | query [ON DUPLICATE KEY UPDATE ..]."""
+    [ON DUPLICATE KEY UPDATE ..]."""
     replace = cursor.take().text.upper() == "REPLACE"
     _hints(cursor)
     ignore = False
@@ -95,8 +94,9 @@ def _last_name(cursor: TokenCursor) -> str:
 
 
 def _rows(cursor: TokenCursor) -> list[list[Tree]]:
-    """VALUES (..), (..) or VALUES ROW(..), ROW(..): many rows at once through the compiled parser,
-    which holds the interpreter while it reads them."""
+    """VALUES (..), (..) or VALUES ROW(..), ROW(..).
+
+    The compiled parser reads many rows in a call, during which it holds the interpreter's lock."""
     head = cursor.take()
     if cursor.at("(", ")"):
         return list(cursor.listed(lambda: _empty_row(cursor)))
@@ -123,7 +123,7 @@ def _rows(cursor: TokenCursor) -> list[list[Tree]]:
             row_tokens = [tokens[n] for n in range(start, comma) if n not in words]
         tree = read(cursor.text, [*before, *row_tokens])
         for row in tree.expression.expressions:
-            row.parent = None  # else only a collection of garbage frees what held the rows
+            row.parent = None  # else only a garbage collection frees the tree around the rows
             if isinstance(row, exp.Tuple):
                 rows.append(row.expressions)
             else:
@@ -141,7 +141,7 @@ def _empty_row(cursor: TokenCursor) -> list[Tree]:
 
 
 def _skip_rows(cursor: TokenCursor, has_word: bool) -> list[int]:
-    """The places of the commas between rows. `has_word`: ROW is before each."""
+    """The positions of the commas between rows. `has_word`: ROW precedes each row."""
     tokens, position, depth = cursor.tokens, cursor.position, 0
     commas: list[int] = []
     opening, closing, comma = TokenType.L_PAREN, TokenType.R_PAREN, TokenType.COMMA
@@ -185,9 +185,9 @@ def column_of(parts: list[str]) -> exp.Column:
 def update(cursor: TokenCursor) -> Node:
     """UPDATE tables SET .. [WHERE ..] [ORDER BY ..] [LIMIT n]."""
     cursor.expect("UPDATE")
-    said, ignore = _modifiers(cursor)
+    hint_text, ignore = _modifiers(cursor)
     source = _source(cursor, cursor.until("SET"))
-    hints.place_text(source, said)
+    hints.place_text(source, hint_text)
     cursor.expect("SET")
     pairs = assignments(cursor, "WHERE", "ORDER BY", "LIMIT")
     where, order, limit = _tail(cursor)
@@ -198,24 +198,24 @@ def update(cursor: TokenCursor) -> Node:
         order=order,
         limit=limit,
         ignore=ignore,
-        hints=said,
+        hints=hint_text,
     )
 
 
 def _hints(cursor: TokenCursor) -> str:
-    """What /*+ .. */ behind the verb says."""
-    found = []
+    """The text of the hints /*+ .. */ after the verb."""
+    texts = []
     while cursor.peek().startswith("/*+"):
-        found.append(hints.inside(cursor.take().text))
-    return " ".join(found)
+        texts.append(hints.inside(cursor.take().text))
+    return " ".join(texts)
 
 
 def _modifiers(cursor: TokenCursor) -> tuple[str, bool]:
-    """The hints, and whether IGNORE is said."""
-    said, ignore = _hints(cursor), False
+    """The hints, and whether IGNORE is given."""
+    hint_text, ignore = _hints(cursor), False
     while cursor.at_any(("LOW_PRIORITY", "QUICK", "IGNORE")):
         ignore = cursor.take().text.upper() == "IGNORE" or ignore
-    return said, ignore
+    return hint_text, ignore
 
 
 def _source(cursor: TokenCursor, tokens: list[Token]) -> exp.Select:
@@ -254,21 +254,21 @@ def _tail(cursor: TokenCursor) -> tuple[Tree | None, exp.Order | None, Tree | No
 
 
 def delete(cursor: TokenCursor) -> Node:
-    """DELETE FROM t ..; DELETE t, u FROM ..; DELETE FROM t, u USING ..."""
+    """DELETE FROM t .. | DELETE t, u FROM .. | DELETE FROM t, u USING ..."""
     cursor.expect("DELETE")
-    said, ignore = _modifiers(cursor)
+    hint_text, ignore = _modifiers(cursor)
     targets: tuple[TableName, ...] = ()
     if not cursor.at("FROM"):
         targets = cursor.listed(lambda: _target(cursor))
     cursor.expect("FROM")
-    ends = ("WHERE", "ORDER BY", "LIMIT")  # behind targets USING is a join's
+    ends = ("WHERE", "ORDER BY", "LIMIT")  # after targets, USING belongs to a join
     tokens = cursor.until(*ends) if targets else cursor.until(*ends, "USING")
     if not targets and cursor.accept("USING"):
         names = TokenCursor(cursor.text, tokens)
         targets = names.listed(lambda: _target(names))
         tokens = cursor.until("WHERE", "ORDER BY", "LIMIT")
     source = _source(cursor, tokens)
-    hints.place_text(source, said)
+    hints.place_text(source, hint_text)
     where, order, limit = _tail(cursor)
     return Delete(
         source=source,
@@ -277,20 +277,20 @@ def delete(cursor: TokenCursor) -> Node:
         order=order,
         limit=limit,
         ignore=ignore,
-        hints=said,
+        hints=hint_text,
     )
 
 
 def _target(cursor: TokenCursor) -> TableName:
     first = cursor.name()
-    found = TableName(first)
+    target = TableName(first)
     if cursor.accept("."):
         if cursor.accept("*"):
-            return found
-        found = TableName(cursor.name(), first)
+            return target
+        target = TableName(cursor.name(), first)
         if cursor.accept("."):
             cursor.expect("*")
-    return found
+    return target
 
 
 _ENDS = ("GROUP BY", "HAVING", "WINDOW", "ORDER BY", "LIMIT", "FOR", "LOCK", "UNION", "EXCEPT")
@@ -326,7 +326,7 @@ def batch(cursor: TokenCursor) -> Node:
 
 
 def _cut(cursor: TokenCursor, word: str) -> dict[str, str]:
-    """Head, condition, tail and tables of a statement, as they were written."""
+    """Head, condition, tail and tables of a statement, as written."""
     tokens, text = cursor.tokens, cursor.text
 
     def written(start: int, end: int) -> str:
@@ -345,7 +345,7 @@ def _cut(cursor: TokenCursor, word: str) -> dict[str, str]:
     elif word == "DELETE":
         before = of.until("FROM")
         of.accept("FROM")
-        if not any(word_of(each) not in _MODIFIERS for each in before):
+        if not any(word_of(token) not in _MODIFIERS for token in before):
             start = of.position
             of.until("USING", "WHERE", *_ENDS)
             if not of.accept("USING"):
@@ -374,7 +374,7 @@ _WRITES = ("UPDATE", "DELETE")
 
 
 def written_at(tokens: list[Token]) -> int:
-    """Where the UPDATE or DELETE behind a WITH begins; 0 where a query follows."""
+    """The position of the UPDATE or DELETE after a WITH; 0 if a query follows."""
     depth = 0
     for place, token in enumerate(tokens):
         if token.token_type is TokenType.L_PAREN:
@@ -389,7 +389,7 @@ def written_at(tokens: list[Token]) -> int:
 
 
 def skip_with(cursor: TokenCursor) -> None:
-    """[RECURSIVE] x [(a, ..)] AS (..), ..., behind WITH."""
+    """Skips [RECURSIVE] x [(a, ..)] AS (..), ..., after WITH."""
     cursor.accept("RECURSIVE")
     while True:
         cursor.take()
@@ -403,7 +403,7 @@ def skip_with(cursor: TokenCursor) -> None:
 
 
 def with_written(text: str, clause: list[Token], node: Any) -> Update | Delete:
-    """The statement, its source with the clause. Raises 1064."""
+    """The statement with the WITH clause added to its source. Raises 1064."""
     if not isinstance(node, Update | Delete):
         raise syntax_error(text, clause[0].start)
     last = clause[-1]
@@ -527,14 +527,14 @@ def text_format(cursor: TokenCursor) -> TextFormat:
 
 
 def _one_sign(cursor: TokenCursor) -> str:
-    found = cursor.string()
-    if len(found) > 1:
+    text = cursor.string()
+    if len(text) > 1:
         raise ErrWrongFieldTerminators()
-    return found
+    return text
 
 
 def into_file(cursor: TokenCursor) -> IntoFile | None:
-    """What follows INTO, where it is a file."""
+    """The file after INTO, or None if no file follows."""
     if cursor.accept("DUMPFILE"):
         return IntoFile(cursor.string(), raw=True)
     if not cursor.accept("OUTFILE"):
@@ -549,8 +549,7 @@ def into_file(cursor: TokenCursor) -> IntoFile | None:
 
 
 def split_into(text: str, tokens: list[Token]) -> tuple[list[Token], tuple[str, ...] | IntoFile]:
-    """The query's tokens without INTO, and the names or the file; none where it has no such
-    clause."""
+    """The query's tokens without INTO, and the variables or the file of INTO; () without INTO."""
     depth = 0
     for start, token in enumerate(tokens):
         if token.token_type is TokenType.L_PAREN:

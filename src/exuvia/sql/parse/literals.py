@@ -1,28 +1,26 @@
-"""The shape of a statement's text: the text with `?` where its literals stood, and the literals.
+"""The shape of a statement's text: the text with `?` in place of its literals, and the literals.
 
     SELECT c FROM sbtest1 WHERE id=42 AND pad='x'   ->   SELECT c FROM sbtest1 WHERE id=? AND pad=?
                                                          [42, 'x'], signature "is"
 
-Plans are kept by shape (statement/plan_cache.py), so this must cost a few microseconds: one
-compiled pattern splits the text at its literals. Only what is certain is split: a text with
-comments inside, quoted identifiers, hexadecimal or introduced literals has no shape, and is planned
-by itself.
+Plans are cached by shape (statement/plan_cache.py), so this must cost only a few microseconds:
+one compiled pattern splits the text at its literals. Uncertain texts have no shape and are planned
+separately: those with comments inside, quoted identifiers, hexadecimal or introduced literals.
 
     letter   Python value      letter   Python value
     i        int < 2**63       s        str
     u        int beyond that   b        bytes
     d        Decimal       XX
-The value of a user variable (EXECUTE ... USING) may have a type that its Python value does not
-show. Such types have letters of their own (`TYPED`): D is a DATE, F a FLOAT, J a JSON document.
+The type of a user variable (EXECUTE ... USING) may not follow from its Python value. Such types
+have their own letters (`TYPED`): D is a DATE, F a FLOAT, J a JSON document.
 The digits 0 to 6 are DATETIMEs and T to Z are TIMEs, with 0 to 6 fractional digits. A text whose
 collation differs from the connection's has the letter of its collation (`COLLATED`).
 
-Rows that are written alike, INSERT .. VALUES (1, 'a'), (2, 'b'), .., have the shape of the first of
-them, and their values by column (`rows_of`): one plan for any number of them, and no Python for
-each. The text is cut at its quotes; what stands between strings is numbers and the signs of the
-first row, else the rows are not alike.
+INSERT .. VALUES (1, 'a'), (2, 'b'), .. with rows of one form has the shape of its first row, with
+the values by column (`rows_of`). So any number of rows shares one plan, and Python does not handle
+each row. The text is split at its quotes. The parts between strings may differ only in numbers.
 
-A `?` is numbered by its place in the text, which the parser left in it (tokens.py):
+A `?` is numbered by its position in the text, which the parser stored in it (tokens.py):
 
     parse                  Placeholder(this = offset of the sign in the text)
     number_placeholders    Placeholder(this = "0", "1", ... from left to right)
@@ -61,7 +59,7 @@ _LIMITED = re.compile(r"\bLIMIT\s*\x01(?:\s*(?:,|\bOFFSET\b)\s*\x01)?", re.IGNOR
 _ESCAPE = re.compile(r"\\(.)|''", re.DOTALL)
 _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 _LONGEST = 1 << 20
-_LONGEST_QUERY = 1 << 16  # a plan that is kept has an object for each of its literals
+_LONGEST_QUERY = 1 << 16  # a cached plan has an object for each literal
 _ROWS = ("INSERT", "REPLAC")
 _EXECUTED = ("!", "+", "T", "M")  # /*! .. */, /*+ .. */, /*T! .. */, /*M! .. */
 
@@ -79,16 +77,16 @@ _RAW = re.compile("[\udc80-\udcff]").search
 
 
 def bytes_of(text: str) -> bytes | None:
-    """A literal whose bytes are no text: mysqldump and drivers write the bytes of a BLOB so.
+    """The bytes of a literal that is not valid text, as mysqldump and drivers write a BLOB.
 
-    The wire hands such a byte on as a lone surrogate. None for every other text."""
+    The wire protocol represents such bytes as lone surrogates. None for valid text."""
     if text.isascii() or _RAW(text) is None:
         return None
     return text.encode("utf-8", "surrogateescape")
 
 
 def read_literal(token: str) -> tuple[Value, str]:
-    """Value and letter of one literal as it stands in the text."""
+    """Value and letter of one literal, given as in the text."""
     if token[0] == "'":
         body = token[1:-1]
         if "\\" in body or "'" in body:
@@ -113,7 +111,7 @@ def shape_of(
 ) -> tuple[str, list[Value], str] | None:
     """`split` for texts that read or write rows; None for all others.
 
-    A comment before or after the statement is left out: drivers write a trace there."""
+    A comment before or after the statement is removed: drivers write a trace there."""
     text = text.strip(" \n\t\r;")
     if text[-2:] == "*/" or text[:2] == "/*":
         text = _without_outer_comments(text)
@@ -121,9 +119,9 @@ def shape_of(
 
 
 def _without_outer_comments(text: str) -> str:
-    """Without the first and the last comment, unless one is a hint or has a statement's words.
+    """The text without its first and its last comment, except hints and executable comments.
 
-    What looks like a comment inside of a string leaves a text that `split` refuses."""
+    If this cuts a string that looks like a comment, `split` refuses the remaining text."""
     if text[:2] == "/*" and text[2:3] not in _EXECUTED:
         end = text.find("*/", 2)
         text = text[end + 2 :].lstrip() if end > 0 else text
@@ -134,7 +132,7 @@ def _without_outer_comments(text: str) -> str:
 
 
 def split(text: str, written: frozenset[int] = frozenset()) -> tuple[str, list[Value], str] | None:
-    """(shape, literals, their letters), or None for a text whose literals are not certain.
+    """(shape, literals, their letters), or None if the literals are uncertain.
 
     The literals numbered `written` (from 0) stay in the shape as they are."""
     if len(text) <= WINDOW:
@@ -161,13 +159,17 @@ def split(text: str, written: frozenset[int] = frozenset()) -> tuple[str, list[V
     if written:
         for number, token in enumerate(tokens):
             parts[2 * number + 1] = token if number in written else "?"
-        asked = [number for number in range(len(tokens)) if number not in written]
-        return "".join(parts), [values[n] for n in asked], "".join([letters[n] for n in asked])
+        remaining = [number for number in range(len(tokens)) if number not in written]
+        return (
+            "".join(parts),
+            [values[n] for n in remaining],
+            "".join([letters[n] for n in remaining]),
+        )
     return joined.replace(_SLOT, "?"), values, letters
 
 
 def _parts(text: str) -> list[str]:
-    """As `_SPLIT`, one literal after another: other threads run in between."""
+    """As `_SPLIT`, but literal by literal, so that other threads can run in between."""
     lengthen()
     parts, at = list[str](), 0
     for match in _LITERALS(text):
@@ -177,14 +179,14 @@ def _parts(text: str) -> list[str]:
 
 
 def _uncertain_part(parts: list[str]) -> re.Match[str] | None:
-    """As `_UNCERTAIN`, of what is before one literal after another."""
+    """As `_UNCERTAIN`, but applied to the parts between literals one by one."""
     *before, last = parts[::2]
-    found = (_UNCERTAIN(each + _SLOT) for each in before)
-    return next(filter(None, found), None) or _UNCERTAIN(last)
+    matches = (_UNCERTAIN(part + _SLOT) for part in before)
+    return next(filter(None, matches), None) or _UNCERTAIN(last)
 
 
 def _odd_limit(joined: str, letters: str) -> bool:
-    """Whether LIMIT is followed by what is no whole number: the text's own parser says so."""
+    """Whether LIMIT has a literal that is not a whole number: the parser then raises the error."""
     for match in _LIMITED(joined):
         first = joined.count(_SLOT, 0, match.start())
         if letters[first : first + match.group().count(_SLOT)].strip("iu"):
@@ -197,10 +199,10 @@ def _slot_in_a_name(joined: str) -> bool:
     return len(names) % 2 == 0 or any(_SLOT in part for part in names[1::2])
 
 
-# -- rows that are written alike -------------------------------------------------------------------
+# -- rows of one form ------------------------------------------------------------------------------
 
 MANY_ROWS = 1024
-"""Characters from which a text may hold so many rows that a look is worth it."""
+"""The least number of characters of a text for which `rows_of` is worth its time."""
 _LONGEST_ROWS = 1 << 22
 _ROWS_HEAD = re.compile(
     r"""\s*((?:INSERT|REPLACE)\b[^'"#;?\0/{-]*?\bVALUES?\s*)\(""", re.IGNORECASE
@@ -212,8 +214,8 @@ _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
 
 class RowsAlike(NamedTuple):
-    """`shape` and `letters` as of a statement with the first row alone; `columns`: the values of
-    each `?` in all rows."""
+    """`shape` and `letters` of the statement with only its first row. `columns`: for each `?` its
+    values in all rows."""
 
     shape: str
     letters: str
@@ -221,8 +223,9 @@ class RowsAlike(NamedTuple):
 
 
 def rows_of(text: str) -> RowsAlike | None:
-    """The rows of an INSERT or REPLACE of several that are all written as the first: of strings
-    without escapes, whole numbers and NULL, with the same signs between them. Else None."""
+    """The rows of an INSERT or REPLACE with several rows of the form of the first, else None.
+
+    They contain strings without escapes, whole numbers and NULL, with the same text in between."""
     head = _ROWS_HEAD(text) if len(text) <= _LONGEST_ROWS else None
     if head is None:
         return None
@@ -235,14 +238,14 @@ def rows_of(text: str) -> RowsAlike | None:
     sign = between[0]
     pieces = body[:-1].split("'")
     outside = pieces[::2]
-    width = next((n for n, each in enumerate(outside) if ")" in each), 0)  # strings in a row
+    width = next((n for n, piece in enumerate(outside) if ")" in piece), 0)  # strings in a row
     rows = len(pieces) // 2 // width if width else 0
     if not width:
         segments = [body[:-1].split(sign)] if len(pieces) == 1 else []
     elif len(pieces) == 2 * rows * width + 1 and rows > 1:
         edges = outside[width:-1:width]
         ends = "\0".join(edges)
-        if ends.count(sign) != rows - 1 or not all(sign in each for each in edges):
+        if ends.count(sign) != rows - 1 or not all(sign in edge for edge in edges):
             return None
         cut = ends.replace(sign, "\0").split("\0")
         tails, heads = [*cut[::2], outside[-1]], [outside[0], *cut[1::2]]
@@ -251,15 +254,15 @@ def rows_of(text: str) -> RowsAlike | None:
         return None
     row, letters, columns = "", "", list[Sequence[Value]]()
     for place, segment in enumerate(segments):
-        found = _numbers(segment)
-        if found is None:
+        parsed = _numbers(segment)
+        if parsed is None:
             return None
-        row += ("?" if place else "") + found[0]
+        row += ("?" if place else "") + parsed[0]
         if place:
             letters += "s"
             columns.append(pieces[2 * place - 1 :: 2 * width])
-        letters += "i" * len(found[1])
-        columns += found[1]
+        letters += "i" * len(parsed[1])
+        columns += parsed[1]
     row = f"({row})"
     if not columns or _SAME_ROW(row) is None:
         return None
@@ -267,8 +270,9 @@ def rows_of(text: str) -> RowsAlike | None:
 
 
 def _numbers(segments: list[str]) -> tuple[str, list[Sequence[Value]]] | None:
-    """What stands at one place of every row, outside of strings: with `?` for its whole numbers,
-    and these by column. None where the rows differ in more than numbers."""
+    """The common text of one segment of every row, with `?` for whole numbers, and these by column.
+
+    A segment is the part between two strings. None if the rows differ in more than numbers."""
     parts = _WHOLE_NUMBER.split(segments[0])
     count = len(parts) // 2
     if not count:
@@ -285,11 +289,11 @@ def _numbers(segments: list[str]) -> tuple[str, list[Sequence[Value]]] | None:
     numbers = numbers.replace(f"{signs[-1]}\0{signs[0]}", edge)
     numbers = f"[{numbers}]" if count == 1 else f"[[{numbers}]]"
     try:
-        found = _decoder(count).decode(numbers)
+        decoded = _decoder(count).decode(numbers)
     except msgspec.MsgspecError:
         return None
-    columns = [found] if count == 1 else list(zip(*found, strict=True))
-    if len(found) != len(segments) or any(
+    columns = [decoded] if count == 1 else list(zip(*decoded, strict=True))
+    if len(decoded) != len(segments) or any(
         min(column) < _LEAST or max(column) > _MOST for column in columns
     ):
         return None
@@ -307,7 +311,7 @@ _LETTERS = {int: "i", str: "s", Decimal: "d", float: "f", bytes: "b", type(None)
 
 
 def letters_of(values: Sequence[Value]) -> str:
-    """Letters of the values bound to a prepared statement."""
+    """The letters of values that are bound to a prepared statement."""
     return "".join(
         [
             "u" if type(value) is int and value >= 1 << 63 else _LETTERS.get(type(value), OTHER)
@@ -341,15 +345,17 @@ _LETTER_OF_FAMILY = {
 
 
 class TypedValue(NamedTuple):
-    """A value of a type of `TYPED`."""
+    """A value with one of the types in `TYPED`."""
 
     value: Value
     type: FieldType
 
 
 def letter_of(value: Value, kind: FieldType, connection: str = "") -> str:
-    """Letter of a value whose type is known: that of a user variable. `connection`: the
-    connection's collation, into whose character set texts are converted; none: it is theirs."""
+    """The letter of a value with a known type, such as a user variable.
+
+    `connection`: the connection's collation; texts are converted to its character set. "": texts
+    keep their own."""
     if value is None or kind.Tp == TypeCode.NULL:
         return "n"
     if kind.family is Family.STRING and kind.Collate != connection:
@@ -360,15 +366,15 @@ def letter_of(value: Value, kind: FieldType, connection: str = "") -> str:
     return typed or _LETTER_OF_FAMILY[kind.family]
 
 
-def bound_values(given: Sequence[Value]) -> tuple[Sequence[Value], str]:
-    """The values that a driver binds, and their letters: a TypedValue has that of its type."""
-    letters = letters_of(given)
+def bound_values(values: Sequence[Value]) -> tuple[Sequence[Value], str]:
+    """The values bound by a driver, and their letters. A TypedValue has the letter of its type."""
+    letters = letters_of(values)
     if OTHER not in letters:
-        return given, letters
-    typed = [each if isinstance(each, TypedValue) else None for each in given]
+        return values, letters
+    typed = [value if isinstance(value, TypedValue) else None for value in values]
     pairs = zip(letters, typed, strict=True)
     return (
-        [value if of is None else of.value for value, of in zip(given, typed, strict=True)],
+        [value if of is None else of.value for value, of in zip(values, typed, strict=True)],
         "".join([letter if of is None else letter_of(*of) for letter, of in pairs]),
     )
 
@@ -389,7 +395,7 @@ _OPEN_TYPES = {
 
 
 def open_type(letter: str) -> FieldType:
-    """MySQL's type of every literal or bound value of a letter: without length and scale."""
+    """MySQL's type for literals and bound values of this letter, without length and scale."""
     return _OPEN_TYPES[letter]
 
 
@@ -409,7 +415,7 @@ def type_of(value: Value, letter: str) -> FieldType:
 
 
 def number_placeholders(statement: Statement) -> int:
-    """Number the `?` of a statement just parsed; how many there are."""
+    """Number the `?` of a parsed statement; returns their count."""
     signs = sorted(_placeholders(statement), key=lambda sign: int(sign.this))
     for number, sign in enumerate(signs):
         sign.set("this", str(number))
@@ -438,9 +444,10 @@ _TYPING = frozenset(  # functions whose type is decided by a literal: digits, a 
 
 
 def deciding_a_type(statement: Statement, letters: str) -> frozenset[int]:
-    """The numbers of the `?` that stand where a literal is part of a type: CHAR(?), ROUND(x, ?),
-    NOW(?), and -? of a number that is no BIGINT: 9223372036854775808 gives one, greater ones a
-    DECIMAL."""
+    """The numbers of the `?` whose literal decides a type: CHAR(?), ROUND(x, ?), NOW(?).
+
+    Includes -? of a number beyond BIGINT: -9223372036854775808 is a BIGINT, but the negative of a
+    greater number is a DECIMAL."""
     signs = list(_placeholders(statement))
     negative = {position_of(sign) for sign in signs if isinstance(_place_of(sign), exp.Neg)}
     large = {number for number in negative if letters[number] == "u"}
@@ -464,5 +471,5 @@ def _is_typing(placeholder: exp.Placeholder) -> bool:
 
 
 def position_of(placeholder: exp.Placeholder) -> int:
-    """Which parameter it stands for, from 0."""
+    """The number of the parameter, from 0."""
     return int(placeholder.this)

@@ -1,14 +1,15 @@
-"""A statement as its bindings are found by, and as they are shown (TiDB's manual, "SQL Plan
+"""The texts of a statement by which bindings are found and shown (TiDB's manual, "SQL Plan
 Management").
 
     SELECT * FROM t USE INDEX (a) WHERE a IN (1, 2) AND b = 'x'
         normalized   select * from `test` . `t` where `a` in ( ... ) and `b` = ?
         restored     SELECT * FROM `test`.`t` USE INDEX (`a`) WHERE `a` IN (1, 2) AND `b` = 'x'
 
-Normalized: lower case, every name quoted and every table with its database, literals as `?`, lists
-of them as `...`, one blank between two tokens, no hints. Two statements are one to a binding when
-these texts are equal. A shape (parse/literals.py) and its statements have one text, and so have a
-prepared statement and what it is executed with.
+Normalized: lower case, every name quoted, every table with its database. Literals are `?`, lists of
+literals `...`. Tokens are separated by one space, without hints.
+
+A binding applies to all statements with an equal normalized text. A shape (parse/literals.py) and
+its statements have the same text, and so have a prepared statement and its executions.
 """
 
 import re
@@ -24,33 +25,33 @@ _TOKEN = re.compile(
     r"`(?:[^`]|``)*`|'(?:[^'\\]|\\.|'')*'|@{1,2}[\w.$`]+|[\w$]+"
     r"|<=>|<>|!=|>=|<=|:=|->>|->|\|\||&&|<<|>>|\.\.\.|\S"
 )
-_IGNORE = ErrorLevel.IGNORE  # a text that is only compared need not be one that another reads
+_IGNORE = ErrorLevel.IGNORE  # the text is only compared, so it need not be valid
 _LITERALS = (
     *(exp.Literal, exp.Placeholder, exp.HexString, exp.BitString, exp.National, exp.RawString),
 )
 
 
 def digest(normalized_text: str) -> str:
-    """What a normalized text is named by: SHA-256, in hex."""
+    """The digest of a normalized text: SHA-256, in hex."""
     return sha256(normalized_text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def normalized(node: Statement, database: str) -> str | None:
-    """See the module; None for what no binding is about."""
+    """The normalized text; None for a statement that cannot have a binding."""
     text = _written(node, database, keep=False)
     if text is None:
         return None
-    tokens = (each if each[0] != "'" else "?" for each in _TOKEN.findall(text))
+    tokens = (token if token[0] != "'" else "?" for token in _TOKEN.findall(text))
     return " ".join(tokens).lower()
 
 
 def restored(node: Statement, database: str) -> str | None:
-    """The statement with its hints, names quoted; None for what no binding is about."""
+    """The statement with its hints and quoted names; None if it cannot have a binding."""
     return _written(node, database, keep=True)
 
 
 def kind(node: Statement) -> str:
-    """`select`, `update`, `delete`, `insert`, `replace`; "" for what no binding is about."""
+    """`select`, `update`, `delete`, `insert` or `replace`; "" for other statements."""
     if isinstance(node, exp.Query):
         return "select"
     if isinstance(node, Insert):
@@ -61,27 +62,28 @@ def kind(node: Statement) -> str:
 
 
 def tables_of(node: Statement) -> list[exp.Table]:
-    """The tables of its queries and of what it changes, in an order that hints do not change."""
+    """The tables of the statement's queries and of its target, in an order independent of hints."""
     return [table for tree in _trees(node) for table in walks.find_all(tree, exp.Table)]
 
 
 def named_tables(node: Statement) -> list[exp.Table]:
-    """Its tables without those that a WITH makes, and FROM DUAL; the one that rows are put into
-    is among them."""
-    made = {cte.alias.lower() for tree in _trees(node) for cte in walks.find_all(tree, exp.CTE)}
-    found = [
-        each
-        for each in tables_of(node)
-        if isinstance(each.this, exp.Identifier)
-        if each.db or each.name.lower() not in made | {"dual"}
+    """The stored tables of a statement, including the target of an INSERT.
+
+    Excludes the tables of WITH, and DUAL."""
+    common = {cte.alias.lower() for tree in _trees(node) for cte in walks.find_all(tree, exp.CTE)}
+    tables = [
+        table
+        for table in tables_of(node)
+        if isinstance(table.this, exp.Identifier)
+        if table.db or table.name.lower() not in common | {"dual"}
     ]
     if isinstance(node, Insert):
-        found.append(exp.table_(node.table.name, db=node.table.db))
-    return found
+        tables.append(exp.table_(node.table.name, db=node.table.db))
+    return tables
 
 
 def copied(node: Statement) -> Statement:
-    """A copy whose tables may be given other hints."""
+    """A copy of the statement, so that the hints of its tables can be changed."""
     if isinstance(node, Insert):
         return _with(node, query=None if node.query is None else walks.copy(node.query))
     if isinstance(node, Update | Delete):
@@ -104,8 +106,8 @@ def _trees(node: Statement) -> list[exp.Expression]:
         return [node.query] if isinstance(node.query, exp.Expression) else []
     if isinstance(node, Update | Delete):
         values = [v for _, v in node.assignments] if isinstance(node, Update) else []
-        found = [node.source, *values, node.where]
-        return [tree for tree in found if isinstance(tree, exp.Expression)]
+        trees = [node.source, *values, node.where]
+        return [tree for tree in trees if isinstance(tree, exp.Expression)]
     return [node] if isinstance(node, exp.Expression) else []
 
 
@@ -113,7 +115,7 @@ def _trees(node: Statement) -> list[exp.Expression]:
 
 
 class _Writer:
-    """Writes trees; `keep`: literals and hints too."""
+    """Writes trees as text. `keep`: with literals and hints."""
 
     def __init__(self, database: str, keep: bool) -> None:
         self._database = database
@@ -135,21 +137,21 @@ class _Writer:
             copy = _without_literals(copy)
         text = copy.sql("mysql", identify=True, comments=False, unsupported_level=_IGNORE)
         for hint in walks.find_all(copy, exp.Hint):
-            said = hint.expressions[0].name
-            text = text.replace(f"/*+ {said} */", f"/*+ {said}*/")
+            comment = hint.expressions[0].name
+            text = text.replace(f"/*+ {comment} */", f"/*+ {comment}*/")
         return text
 
     def _table(self, node: exp.Table, named: set[str]) -> None:
         is_stored = isinstance(node.this, exp.Identifier) and node.name.lower() not in named
         if is_stored and not node.db and self._database and node.name.lower() != "dual":
             node.set("db", exp.to_identifier(self._database, quoted=True))
-        written = [each for each in node.args.get("hints") or () if hints.LENIENT not in each.meta]
+        written = [hint for hint in node.args.get("hints") or () if hints.LENIENT not in hint.meta]
         node.set("hints", written if self._keep and written else None)
 
     def _hints(self, node: exp.Select) -> None:
-        said = hints.restored(hints.text_of(node)) if self._keep else ""
-        if said:
-            node.set("hint", exp.Hint(expressions=[exp.Var(this=said)]))
+        text = hints.restored(hints.text_of(node)) if self._keep else ""
+        if text:
+            node.set("hint", exp.Hint(expressions=[exp.Var(this=text)]))
 
     def named(self, table: TableName) -> str:
         parts = (table.db or self._database, table.name)
@@ -157,7 +159,9 @@ class _Writer:
 
 
 def _without_literals(tree: exp.Expression) -> exp.Expression:
-    """From the leaves up, so that a list is seen when its items are."""
+    """The tree with `?` for literals and `...` for lists of literals.
+
+    Replaces from the leaves up, so that the items of a list are replaced before the list."""
     sign = exp.Var(this="?")
     for node in reversed(list(walks.walk(tree))):
         is_negative = isinstance(node, exp.Neg) and node.this == sign
@@ -175,7 +179,7 @@ def _written(node: Statement, database: str, keep: bool) -> str | None:
     try:
         return _statement(node, writer, keep)
     except (RecursionError, ValueError, TypeError, AttributeError, LookupError):
-        return None  # the generator stumbled: no binding is about this
+        return None  # sqlglot cannot write it: it cannot have a binding
 
 
 def _statement(node: Statement, writer: _Writer, keep: bool) -> str | None:
@@ -183,13 +187,13 @@ def _statement(node: Statement, writer: _Writer, keep: bool) -> str | None:
         return writer.sql(node)
     if isinstance(node, Insert) and node.query is not None:
         verb = "REPLACE" if node.replace else "INSERT IGNORE" if node.ignore else "INSERT"
-        columns = ", ".join(f"`{each}`" for each in node.columns or ())
+        columns = ", ".join(f"`{column}`" for column in node.columns or ())
         parts = [f"{verb} INTO {writer.named(node.table)}", f"({columns})" if columns else ""]
         assert isinstance(node.query, exp.Expression)
         parts.append(writer.sql(node.query))
         if node.on_duplicate:
             parts.append("ON DUPLICATE KEY UPDATE " + _pairs(node.on_duplicate, writer))
-        return " ".join(each for each in parts if each)
+        return " ".join(part for part in parts if part)
     if isinstance(node, Update | Delete):
         hint = f"/*+ {hints.restored(node.hints)}*/ " if keep and node.hints else ""
         ignore = "IGNORE " if node.ignore else ""
@@ -197,7 +201,7 @@ def _statement(node: Statement, writer: _Writer, keep: bool) -> str | None:
         if isinstance(node, Update):
             text = f"UPDATE {hint}{ignore}{tables} SET {_pairs(node.assignments, writer)}"
         else:
-            targets = ", ".join(writer.named(each) for each in node.targets)
+            targets = ", ".join(writer.named(target) for target in node.targets)
             text = f"DELETE {hint}{ignore}{targets + ' ' if targets else ''}FROM {tables}"
         tail = [
             *([f"WHERE {writer.sql(node.where)}"] if node.where is not None else ()),

@@ -1,5 +1,7 @@
-"""Placement policies and resource groups (TiDB's manual, "Placement Rules in SQL", "Resource
-Control"), each option with or without its equals sign and commas; said twice, the last counts."""
+"""Parsers of statements about placement policies and resource groups.
+
+TiDB's manual, "Placement Rules in SQL", "Resource Control". Equals signs and commas are optional.
+The last of duplicate options counts."""
 
 import re
 from collections.abc import Callable
@@ -35,19 +37,19 @@ Options = tuple[tuple[str, str | int], ...]
 
 
 def create_policy(cursor: TokenCursor, replace: bool) -> Node:
-    """What follows CREATE [OR REPLACE] PLACEMENT POLICY."""
+    """CREATE [OR REPLACE] PLACEMENT POLICY, after these words."""
     absent = if_not_exists(cursor)
     return CreatePlacementPolicy(_new_name(cursor), _settings(cursor), absent, replace)
 
 
 def alter_policy(cursor: TokenCursor) -> Node:
-    """What follows ALTER PLACEMENT POLICY."""
+    """ALTER PLACEMENT POLICY, after these words."""
     present = cursor.accept("IF", "EXISTS")
     return AlterPlacementPolicy(cursor.name(), _settings(cursor), present)
 
 
 def drop_policy(cursor: TokenCursor) -> Node:
-    """What follows DROP PLACEMENT POLICY."""
+    """DROP PLACEMENT POLICY, after these words."""
     present = cursor.accept("IF", "EXISTS")
     return DropPlacementPolicy(cursor.name(), present)
 
@@ -60,7 +62,7 @@ def _new_name(cursor: TokenCursor) -> str:
 
 
 def _settings(cursor: TokenCursor) -> Options:
-    found: dict[str, str | int] = {}
+    settings: dict[str, str | int] = {}
     while not cursor.done:
         word = cursor.peek()
         if word not in _TEXTS | _NUMBERS:
@@ -68,16 +70,16 @@ def _settings(cursor: TokenCursor) -> Options:
         cursor.take()
         cursor.accept("=")
         if word in _TEXTS:
-            found[word.lower()] = cursor.string()
+            settings[word.lower()] = cursor.string()
         else:
-            found[word.lower()] = number = cursor.integer()
+            settings[word.lower()] = number = cursor.integer()
             if word == "FOLLOWERS" and number == 0:
                 raise ErrUnknown("FOLLOWERS must be positive")
         if cursor.accept(",") and cursor.done:
             raise cursor.error()
-    if not found:
+    if not settings:
         raise cursor.error()
-    return tuple(found.items())
+    return tuple(settings.items())
 
 
 # -- resource groups -------------------------------------------------------------------------------
@@ -88,13 +90,13 @@ _BURSTS = ("MODERATED", "UNLIMITED", "OFF")
 
 
 def create_group(cursor: TokenCursor) -> Node:
-    """What follows CREATE RESOURCE GROUP."""
+    """CREATE RESOURCE GROUP, after these words."""
     absent = if_not_exists(cursor)
     return CreateResourceGroup(_group_name(cursor), _group_options(cursor), absent)
 
 
 def alter_group(cursor: TokenCursor) -> Node:
-    """What follows ALTER RESOURCE GROUP."""
+    """ALTER RESOURCE GROUP, after these words."""
     present = cursor.accept("IF", "EXISTS")
     options = _group_name(cursor), _group_options(cursor)
     if not options[1]:
@@ -103,13 +105,13 @@ def alter_group(cursor: TokenCursor) -> Node:
 
 
 def drop_group(cursor: TokenCursor) -> Node:
-    """What follows DROP RESOURCE GROUP."""
+    """DROP RESOURCE GROUP, after these words."""
     present = cursor.accept("IF", "EXISTS")
     return DropResourceGroup(_group_name(cursor), present)
 
 
 def set_group(cursor: TokenCursor) -> Node:
-    """What follows SET RESOURCE GROUP."""
+    """SET RESOURCE GROUP, after these words."""
     return SetResourceGroup(_group_name(cursor))
 
 
@@ -118,18 +120,18 @@ def _group_name(cursor: TokenCursor) -> str:
 
 
 def _group_options(cursor: TokenCursor) -> Options:
-    found: dict[str, str | int] = {}
+    options: dict[str, str | int] = {}
     while not cursor.done:
         word = cursor.accept_any(*_GROUP_OPTIONS)
         if not word:
             raise cursor.error()
         cursor.accept("=")
-        found[word.lower()] = _GROUP_OPTIONS[word](cursor)
+        options[word.lower()] = _GROUP_OPTIONS[word](cursor)
         if cursor.accept(",") and cursor.done:
             raise cursor.error()
-    if "burstable" in found:
-        found["burstable"] = str(found["burstable"]).replace("OFF", "")
-    return tuple(found.items())
+    if "burstable" in options:
+        options["burstable"] = str(options["burstable"]).replace("OFF", "")
+    return tuple(options.items())
 
 
 def _rate(cursor: TokenCursor) -> int:
@@ -141,17 +143,18 @@ def _priority(cursor: TokenCursor) -> str:
 
 
 def _burst(cursor: TokenCursor) -> str:
-    """BURSTABLE alone is MODERATED; SHOW CREATE RESOURCE GROUP has BURSTABLE(MODERATED)."""
+    """The mode of BURSTABLE, MODERATED by default. SHOW CREATE RESOURCE GROUP prints
+    BURSTABLE(MODERATED)."""
     if cursor.accept("("):
-        found = _one_of(cursor, *_BURSTS)
+        burst = _one_of(cursor, *_BURSTS)
         cursor.expect(")")
-        return found
+        return burst
     word = cursor.accept_any(*_BURSTS, "TRUE", "FALSE")
     return {"TRUE": "MODERATED", "FALSE": "OFF", "": "MODERATED"}.get(word, word)
 
 
 def _limit(cursor: TokenCursor) -> str:
-    """The parts between the parentheses, as they are shown. NULL: no limit."""
+    """The parts of QUERY_LIMIT=(...) as SHOW prints them; "" for NULL, which means no limit."""
     if cursor.accept("NULL"):
         return ""
     cursor.expect("(")
@@ -196,7 +199,7 @@ def _watch(cursor: TokenCursor) -> str:
 
 
 def _duration(cursor: TokenCursor) -> str:
-    """As Go writes them: 1h30m, 500ms. Raises 1105."""
+    """A duration in Go's format: 1h30m, 500ms. Raises 1105."""
     text = cursor.string()
     if not _DURATION.fullmatch(text):
         raise ErrUnknown(f'time: invalid duration "{text}"')
@@ -204,7 +207,7 @@ def _duration(cursor: TokenCursor) -> str:
 
 
 def _background(cursor: TokenCursor) -> str:
-    """The same of BACKGROUND."""
+    """The parts of BACKGROUND=(...) as SHOW prints them; "" for NULL."""
     if cursor.accept("NULL"):
         return ""
     cursor.expect("(")
@@ -213,8 +216,8 @@ def _background(cursor: TokenCursor) -> str:
         word = _one_of(cursor, "TASK_TYPES", "UTILIZATION_LIMIT")
         cursor.accept("=")
         if word == "TASK_TYPES":
-            said = cursor.string().replace("\\", "").replace("'", "")
-            parts[word] = f"{word}='{said}'"
+            types = cursor.string().replace("\\", "").replace("'", "")
+            parts[word] = f"{word}='{types}'"
         else:
             parts[word] = f"{word}={cursor.integer()}"
         cursor.accept(",")

@@ -1,10 +1,10 @@
-"""Expressions as TiDB prints and keeps them: generated columns, defaults, checks, indexes.
+"""Expressions as TiDB prints and stores them: generated columns, defaults, checks, indexes.
 
     A+8            `A` + 8                 concat(a, ' ')      concat(`a`, _utf8mb4' ')
     t.a > 1        `a` > 1                 b->'$.x'            json_extract(`b`, _utf8mb4'$.x')
 
 Names in backquotes without their table, words in lower case, spaces around operators, strings with
-their character set. What is printed is read back as the same expression.
+their character set. Parsing the text gives the same expression again.
 """
 
 from collections.abc import Callable
@@ -72,8 +72,10 @@ _TELL_CHARSETS = {"charset", "collation", "coercibility"}
 
 
 def matched_text(tree: exp.Expression) -> str:
-    """The text by which one expression is found to be another: `restored`, where it does not matter
-    in which character set a string is written that is the same in all, as _utf8'$.a'."""
+    """The text by which two expressions are compared.
+
+    As `restored`, but without the character set of strings that are equal in utf8mb4, as
+    _utf8'$.a'."""
     while isinstance(tree, exp.Paren):
         tree = tree.this
     introduced = any(isinstance(node, (exp.Introducer, exp.National)) for node in walks.walk(tree))
@@ -87,7 +89,7 @@ def _tells_charset(tree: exp.Expr) -> bool:
 
 
 def without_charset(tree: exp.Expression) -> exp.Expression:
-    """The literal alone, of a string that is the same in the character set that it names."""
+    """The literal without its character set, if the string has the same text in utf8mb4."""
     if isinstance(tree, exp.National):
         return exp.Literal.string(tree.name)
     literal = tree.expression if isinstance(tree, exp.Introducer) else None
@@ -208,19 +210,21 @@ def _substring(tree: exp.Expression) -> str:
 
 
 def _trim(tree: exp.Expression) -> str:
-    what, side = tree.args.get("expression"), str(tree.args.get("position") or "").lower()
-    if what is None and not side:
+    removed, side = tree.args.get("expression"), str(tree.args.get("position") or "").lower()
+    if removed is None and not side:
         return f"trim({restored(tree.this)})"
-    head = " ".join(part for part in (side, restored(what) if what else "") if part)
+    head = " ".join(part for part in (side, restored(removed) if removed else "") if part)
     return f"trim({head} from {restored(tree.this)})"
 
 
 def _json(name: str) -> Callable[[exp.Expression], str]:
     def text(tree: exp.Expression) -> str:
         path = tree.expression
-        shown = path.sql(dialect="mysql") if isinstance(path, exp.JSONPath) else path.name
-        found = f"json_extract({restored(tree.this)}, _utf8mb4{string_text(shown.strip(chr(39)))})"
-        return f"json_unquote({found})" if name else found
+        path_text = path.sql(dialect="mysql") if isinstance(path, exp.JSONPath) else path.name
+        call = (
+            f"json_extract({restored(tree.this)}, _utf8mb4{string_text(path_text.strip(chr(39)))})"
+        )
+        return f"json_unquote({call})" if name else call
 
     return text
 
@@ -229,8 +233,8 @@ def _interval(tree: exp.Expression) -> str:
     if isinstance(tree.this, exp.Tuple):
         return f"interval({_list(tree.this.expressions)})"
     amount = tree.this.unnest()
-    shown = amount.name if isinstance(amount, exp.Literal) else restored(amount)
-    return f"interval {shown} {tree.args['unit'].name.lower()}"
+    amount_text = amount.name if isinstance(amount, exp.Literal) else restored(amount)
+    return f"interval {amount_text} {tree.args['unit'].name.lower()}"
 
 
 _MAKERS: dict[type, Callable[[Any], str]] = {

@@ -25,7 +25,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from exuvia.base.errors import ExuviaError
 from exuvia.sql.parse.tokens import LONG_TEXT, QUOTED, lexemes, open_comments, tokenize, word_of
 
-_COLUMN = "authentication_string"  # of mysql.user
+_COLUMN = "authentication_string"  # a column of mysql.user
 _NAMES = ("passw", "pwd", "secret", _COLUMN)
 _CALLS = ("aes_encrypt", "aes_decrypt", "des_encrypt", "des_decrypt")
 _MARKS = (*_NAMES, "es_encrypt", "es_decrypt", "identified", "://")
@@ -53,10 +53,10 @@ def without_secrets(text: str, most: int = 0, is_parsed: bool = False) -> str:
     if not names_secret(text):
         return text
     is_clear = is_parsed or (len(text) <= LONG_TEXT and "\\'" not in text and '\\"' not in text)
-    shown = _redacted(text) if is_clear else None
-    if shown is None:
+    redacted = _redacted(text) if is_clear else None
+    if redacted is None:
         return f"{_first_word(text)} {LEFT_OUT}".lstrip()
-    return shown
+    return redacted
 
 
 def names_secret(text: str) -> bool:
@@ -91,29 +91,29 @@ def _redacted(text: str, is_within: bool = False) -> str | None:
         tokens = tokenize(opened)
     except ExuviaError:
         return None
-    hidden = _secrets(opened, tokens)
+    secrets = _secrets(opened, tokens)
     strings = {place for place, token in enumerate(tokens) if _is_string(opened, token)}
-    for place in strings - hidden:
+    for place in strings - secrets:
         literal = tokens[place].text
         if not names_secret(literal):
             continue
         if is_within or _has_url_with_secret(literal):
-            hidden.add(place)
+            secrets.add(place)
         else:
-            hidden |= _hidden_with(literal, place, strings)
+            secrets |= _hidden_with(literal, place, strings)
             if _SETTING.search(literal):
-                hidden.add(place)
+                secrets.add(place)
     for place in sorted(strings):
-        if place - 1 in hidden:  # 'a' 'b' is one string, and _utf8'a' another
-            hidden.add(place)
-    return _written(opened, tokens, hidden)
+        if place - 1 in secrets:  # 'a' 'b' is one string, and _utf8'a' another
+            secrets.add(place)
+    return _written(opened, tokens, secrets)
 
 
 def _hidden_with(literal: str, place: int, strings: set[int]) -> set[int]:
     """The places of strings to hide because of a string literal with a marked word.
 
-    These are all `strings` if the literal is a statement with a secret, or may be part of one: the
-    secret may be in another part. Otherwise its own place, or none."""
+    A literal that is a statement with a secret, or may be part of one, hides all `strings`. The
+    secret may be in another part. Otherwise the set contains the literal's own place, if any."""
     inner = _redacted(literal, is_within=True) if len(literal) <= LONG_TEXT else None
     if inner is not None:
         return strings if HIDDEN in inner else set()
@@ -219,14 +219,14 @@ def _strings_within(text: str, tokens: Sequence[Token], start: int) -> set[int]:
     return strings | {place}
 
 
-def _written(text: str, tokens: Sequence[Token], hidden: set[int]) -> str:
+def _written(text: str, tokens: Sequence[Token], secrets: set[int]) -> str:
     """The tokens and the white space between them, without comments and secrets."""
     parts, done = list[str](), 0
     for place, token in enumerate(tokens):
         gap, end = text[done : token.start], token.end + 1
         parts.append(" " if gap.strip() else gap)
-        parts.append(HIDDEN if place in hidden else text[token.start : end])
+        parts.append(HIDDEN if place in secrets else text[token.start : end])
         done = end
-    if len(tokens) in hidden:
+    if len(tokens) in secrets:
         parts.append(HIDDEN)
     return "".join(parts).strip()

@@ -1,4 +1,4 @@
-"""Transactions, SET, KILL, PREPARE and their like."""
+"""Parsers of statements about transactions, variables, prepared statements and the session."""
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
@@ -43,7 +43,7 @@ _VALUES = frozenset(
         *("UTC_DATE", "UTC_TIME", "UTC_TIMESTAMP"),
     )
 )
-"""Words that are expressions."""
+"""Words that are expressions and not texts, as values of SET."""
 _SCOPES = {"GLOBAL": "global", "SESSION": "session", "LOCAL": "session", "PERSIST": "global"}
 
 
@@ -279,10 +279,10 @@ def set_statement(cursor: TokenCursor) -> Node:
     scope = cursor.peek()
     ahead = 1 if scope in _SCOPES else 0
     if cursor.peek(ahead) == "TRANSACTION":
-        found = _SCOPES[cursor.take().text.upper()] if ahead else None
+        scope_name = _SCOPES[cursor.take().text.upper()] if ahead else None
         cursor.take()
         parts = ",".join(cursor.listed(lambda: _characteristic(cursor)))
-        return SetStatement((Assignment("transaction", parts, None, found),))
+        return SetStatement((Assignment("transaction", parts, None, scope_name),))
     return SetStatement(cursor.listed(lambda: _set_item(cursor)))
 
 

@@ -11,8 +11,8 @@ then on shapes, plans, trees and stored definitions use one grammar.
     HIGH_NOT_PRECEDENCE     NOT a BETWEEN b AND c   !<mark>NOT a ...     (NOT a) BETWEEN b AND c
     REAL_AS_FLOAT           REAL                    FLOAT
 
-Marked words are read by tokens.py, and leave the trees as ordinary calls and operators. The other
-modes change what a statement does, and are asked where that is decided.
+tokens.py reads marked words, and converts them to ordinary calls and operators in the trees. The
+other modes change the execution of a statement, not its text.
 """
 
 import re
@@ -87,10 +87,10 @@ GRAMMAR_MODES = tuple(name.upper() for name in Grammar._fields)
 
 
 def grammar_of(sql_mode: str) -> Grammar | None:
-    """How texts are read under this sql_mode; None where none of its modes changes a text."""
+    """The grammar of this sql_mode; None if none of its modes changes the grammar."""
     modes = sql_mode.upper().split(",")
-    found = Grammar(*(name in modes for name in GRAMMAR_MODES))
-    return found if any(found) else None
+    grammar = Grammar(*(name in modes for name in GRAMMAR_MODES))
+    return grammar if any(grammar) else None
 
 
 def format_under(grammar: Grammar | None, form: TextFormat) -> TextFormat:
@@ -107,10 +107,8 @@ def written_out(text: str) -> str:
     if MARK not in text:
         return text
     tokens = tokenize(text)
-    edits: list[
-        tuple[int, int, str]
-    ] = []  # (from, to, what is there instead), by place in the text
-    chained = set[int]()  # signs whose CONCAT is written
+    edits: list[tuple[int, int, str]] = []  # (start, end, replacement), by position in the text
+    chained = set[int]()  # operators of a CONCAT that is already written
     for place, token in enumerate(tokens):
         raw = text[token.start : token.end + 1]
         if MARK not in raw or token.token_type is TokenType.STRING:
@@ -168,15 +166,15 @@ def _kind(tokens: Sequence[Token], place: int) -> TokenType | None:
 
 
 def _operand_start(tokens: Sequence[Token], end: int) -> int:
-    """The place of the first token of the operand that ends before `end`."""
-    found = place = end - 1
+    """The position of the first token of the operand that ends before `end`."""
+    start = place = end - 1
     while place >= 0:
         if _operand_end(tokens, place) == end and _may_start(tokens, place):
-            found = place
+            start = place
         place -= 1
-        if _kind(tokens, place) in (TokenType.COMMA, TokenType.SEMICOLON) and found < end - 1:
+        if _kind(tokens, place) in (TokenType.COMMA, TokenType.SEMICOLON) and start < end - 1:
             break
-    return found
+    return start
 
 
 def _may_start(tokens: Sequence[Token], place: int) -> bool:
@@ -187,7 +185,7 @@ def _may_start(tokens: Sequence[Token], place: int) -> bool:
 
 
 def _operand_end(tokens: Sequence[Token], place: int) -> int:
-    """The place after the operand at `place`: a value with its signs, calls, paths and COLLATE."""
+    """The position after the operand at `place`: a value with signs, calls, paths and COLLATE."""
     while _kind(tokens, place) in _SIGNS or (
         _kind(tokens, place) is TokenType.NOT and tokens[place].text == "!"
     ):
@@ -223,7 +221,7 @@ def _operand_end(tokens: Sequence[Token], place: int) -> int:
 
 
 def _closed(tokens: Sequence[Token], place: int, opens: str, closes: str) -> int:
-    """The place after the token that closes the one at `place`."""
+    """The position after the token that closes the one at `place`."""
     depth = 0
     while place < len(tokens):
         word = word_of(tokens[place])

@@ -1,8 +1,8 @@
-"""1064 in TiDB's words: line, column and what stands there.
+"""The error 1064 with TiDB's text: line, column and the following text.
 
     CREATE TABL t (a int)    ->    ... use line 1 column 11 near "TABL t (a int)"
 
-The column counts bytes up to the end of the word at fault, from 1 on every line but the first.
+The column is the number of bytes up to the end of the wrong word, plus 1 on lines after the first.
 """
 
 import re
@@ -11,9 +11,9 @@ from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrParse
 
 MARK = "\x02"
-"""In the text of a statement: this word means what a mode of sql_mode makes of it (sql_mode.py)."""
+"""Marks a word in a statement's text that sql_mode gives another meaning (sql_mode.py)."""
 NEAR_BYTES = 2048
-_LONGEST_WORD = 1 << 16  # `re` holds the interpreter while it matches
+_LONGEST_WORD = 1 << 16  # `re` holds the interpreter's lock while it matches
 _SEARCHED = 1 << 16
 _WORD = re.compile(
     r"'[^'\\]*(?:(?:\\.|'')[^'\\]*)*'?"
@@ -29,7 +29,7 @@ def unmarked(text: str) -> str:
 
 
 class Misplaced(Refused):
-    """A word that the grammar has no place for, found after parsing; `word` as it is written."""
+    """A syntax error that is found after parsing. `word`: the wrong word as written."""
 
     def __init__(self, word: str) -> None:
         super().__init__(ErrParse.code, ErrParse.state, ErrParse.text % f'near "{word}" ')
@@ -40,7 +40,7 @@ class Misplaced(Refused):
 
 
 def syntax_error(text: str, position: int) -> Refused:
-    """1064 for what stands at this position of the text; at its end nothing does."""
+    """The error 1064 for the word at this position of the text, or for its end."""
     word = _WORD.match(text, position, position + _LONGEST_WORD)
     end = word.end() if word else len(text)
     head = text[:end]
@@ -55,16 +55,16 @@ def syntax_error(text: str, position: int) -> Refused:
 
 
 def placed(error: Refused, text: str) -> Refused:
-    """The error as the text's client reads it: a misplaced word is looked for in the text."""
+    """The error for the client: a Misplaced gets the position of its word in the text."""
     if not isinstance(error, Misplaced):
         return error
     before = r"(?<![\w$])" if error.word[:1].isalnum() else ""
     behind = r"(?![\w$])" if error.word[-1:].isalnum() else ""
     word = before + re.escape(error.word) + behind
-    found = re.search(word, text[:_SEARCHED], re.IGNORECASE) if word else None
-    return syntax_error(text, found.start() if found else len(text))
+    match = re.search(word, text[:_SEARCHED], re.IGNORECASE) if word else None
+    return syntax_error(text, match.start() if match else len(text))
 
 
 def after(text: str, position: int) -> int:
-    """Where the next word begins: past white space."""
+    """The position of the next word, after white space."""
     return position + len(text[position:]) - len(text[position:].lstrip())

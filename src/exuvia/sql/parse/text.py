@@ -2,8 +2,8 @@
 
     text --open comments--> tokens --split at ;--> one reader per first word --> Node or exp.Query
 
-The reader of each first word is in the table at the end; everything without one goes to 1064.
-Errors carry TiDB's 'line N column M near "..."'."""
+READERS has the reader of each first word; other words raise 1064. Errors contain TiDB's 'line N
+column M near "..."'."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -96,7 +96,7 @@ QUERY_HEADS = frozenset(("SELECT", "WITH", "(", "VALUES", "TABLE"))
 def parse(text: str) -> list[Statement]:
     """The statements of a text.
 
-    Raises Refused 1064, 1065 (nothing in it), 1059 (a name too long), 8135, 8175."""
+    Raises Refused 1064, 1065 (an empty text), 1059 (a name too long), 8135, 8175."""
     opened = open_comments(text)
     memory = current().memory
     before = memory.passing
@@ -124,7 +124,7 @@ def _statements(opened: str, tokens: list[Token]) -> list[Statement]:
     if (len(opened) > WINDOW or _AS_OF.search(opened)) and has_as_of(tokens):
         for statement in statements:
             if not isinstance(statement, exp.Query | Explain | nodes.Begin | nodes.CreateView):
-                raise ErrAsOf("it is for queries, and for START TRANSACTION READ ONLY")
+                raise ErrAsOf("it is allowed only in queries and in START TRANSACTION READ ONLY")
     return statements
 
 
@@ -132,7 +132,7 @@ _STRINGS = frozenset({TokenType.STRING, TokenType.NATIONAL_STRING})
 
 
 def _check_zeros(text: str, tokens: list[Token]) -> None:
-    """Raises 1064 for a zero byte outside of a string."""
+    """Raises 1064 for a zero byte outside a string."""
     strings = [(token.start, token.end + 1) for token in tokens if token.token_type in _STRINGS]
     outside = 0
     for start, end in (*strings, (len(text), 0)):
@@ -157,7 +157,7 @@ def _pieces(tokens: list[Token]) -> Iterator[list[Token]]:
 
 
 class FileStatement(NamedTuple):
-    """A statement of a file, its text without the semicolon, and where that stands."""
+    """A statement of a file, its text without the semicolon, and the text's position."""
 
     statement: Statement
     text: str
@@ -166,7 +166,7 @@ class FileStatement(NamedTuple):
 
 
 def parse_file(text: str) -> list[FileStatement]:
-    """The statements of a text with where they stand; none is no error. Raises as `parse`."""
+    """The statements of a text with their positions; [] for an empty text. Raises as `parse`."""
     opened = open_comments(text)
     return [
         FileStatement(
@@ -259,14 +259,15 @@ def _describe(cursor: TokenCursor) -> Statement:
 def _explain_apply(cursor: TokenCursor, form: str) -> Statement:
     """EXPLAIN APPLY 'CREATE TABLE ...; CREATE TABLE ...'. Raises 1235 for any other statement."""
     cursor.take()
-    wanted = []
-    for each in parse_file(cursor.string()):
-        made = each.statement
-        plain = isinstance(made, nodes.CreateTable) and made.like is None and made.query is None
-        if not isinstance(made, nodes.CreateTable) or not plain or made.temporary:
-            raise ErrNotSupportedYet(f"'{first_words(each.text)}' among the tables that are wanted")
-        wanted.append((made, each.text))
-    return nodes.ExplainApply(tuple(wanted), form)
+    tables = []
+    for file_statement in parse_file(cursor.string()):
+        node = file_statement.statement
+        plain = isinstance(node, nodes.CreateTable) and node.like is None and node.query is None
+        if not isinstance(node, nodes.CreateTable) or not plain or node.temporary:
+            text = first_words(file_statement.text)
+            raise ErrNotSupportedYet(f"EXPLAIN APPLY of '{text}', which is no plain CREATE TABLE")
+        tables.append((node, file_statement.text))
+    return nodes.ExplainApply(tuple(tables), form)
 
 
 # -- bindings --------------------------------------------------------------------------------------
@@ -275,7 +276,7 @@ _BINDABLE = ("SELECT", "WITH", "INSERT", "REPLACE", "UPDATE", "DELETE", "TABLE",
 
 
 def _with_binding(others: Callable[[TokenCursor], Statement]) -> Callable[[TokenCursor], Statement]:
-    """A reader that knows CREATE, DROP and SET BINDING beside the other statements of its word."""
+    """A reader of CREATE, DROP and SET BINDING, and of the `others` with the same first word."""
 
     def reader(cursor: TokenCursor) -> Statement:
         scoped = cursor.peek(1) in ("GLOBAL", "SESSION")
@@ -298,7 +299,7 @@ def _with_binding(others: Callable[[TokenCursor], Statement]) -> Callable[[Token
         else:
             named["original"] = _bindable(cursor)
             if cursor.accept("USING"):
-                _bindable(cursor)  # there is one binding of a statement
+                _bindable(cursor)  # a statement has only one binding
         if verb == "SET":
             return nodes.SetBinding(enabled=word == "ENABLED", **named)
         return nodes.DropBinding(is_global=is_global, **named)
@@ -317,7 +318,7 @@ def _create_binding(cursor: TokenCursor, is_global: bool) -> Statement:
 
 
 def _bindable(cursor: TokenCursor) -> str:
-    """The statement at the cursor, as its text: up to a USING with a statement behind it."""
+    """The text of the statement at the cursor, up to a USING that another statement follows."""
     start = cursor.position
     if not (cursor.at_any(_BINDABLE) or cursor.at("(")):
         raise cursor.error()
@@ -336,14 +337,14 @@ def _begins_statement(cursor: TokenCursor) -> bool:
 
 
 def first_words(text: str) -> str:
-    """The beginning of a statement, for people."""
+    """The beginning of a statement, for messages."""
     return " ".join(text.split())[:40]
 
 
 def item_texts(tree: exp.Expression) -> list[str]:
-    """The select list's items as they were written:
+    """The items of the select list as written, which MySQL uses as names of unnamed columns.
 
-    MySQL names unnamed columns so. [] where unknown."""
+    [] if unknown."""
     source = tree.meta.get("source")
     if source is None or not isinstance(tree, exp.Select):
         return []
@@ -354,14 +355,14 @@ def item_texts(tree: exp.Expression) -> list[str]:
 
 
 def list_items(cursor: TokenCursor) -> list[tuple[int, int]]:
-    """(first token, token behind) of each item of the first select list. [] where unknown."""
+    """(first token, end token) of each item of the first select list; [] if unknown."""
     while cursor.at_any(("(", "WITH")):
         if cursor.take().text.upper() == "WITH":
             skip_with(cursor)
     if not cursor.accept("SELECT"):
         return []
     if not cursor.done and cursor.peek().startswith("/*+"):
-        cursor.take()  # hints are no part of the first item
+        cursor.take()  # hints do not belong to the first item
     while cursor.accept_any(*_MODIFIERS):
         pass
     items = []
@@ -399,9 +400,9 @@ _AFTER_LIST = (
 
 
 def _unsupported(cursor: TokenCursor) -> Statement:
-    what = cursor.take().text.upper()
+    word = cursor.take().text.upper()
     cursor.rest()
-    return Unsupported(what)
+    return Unsupported(word)
 
 
 READERS: dict[str, Callable[[TokenCursor], Statement]] = {

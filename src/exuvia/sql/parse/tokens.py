@@ -1,50 +1,51 @@
-r"""sqlglot, told to lose nothing: tokens, expressions and queries of MySQL.
+r"""Tokens, expressions and queries of MySQL, with sqlglot configured to lose no information.
 
     text -> executable comments opened -> tokens -> (a) our own statement parsers (text.py)
                                                     (b) sqlglot for queries and expressions
 
-Four things are changed in what sqlglot does by itself:
-- Functions stay as they are written (`Anonymous(name, arguments)`), because sqlglot rewrites them
-  into other dialects' notions and loses format strings and units. Only calls with a grammar of
-  their own keep their classes. Its table is emptied in place: the parser is compiled and has no
-  subclasses.
-- Binary operators get MySQL's precedence again: sqlglot has & | ^ << >> on one level below + and -.
-- `DEFAULT(column)` and `\N` are read.
-- A `?` keeps its place in the text (`Placeholder(this = offset)`): trees do not keep the order of
-  one (literals.py numbers them).
+Changes to sqlglot's behaviour:
 
-Reserved words are names only in backticks or after a dot (manual, "Keywords"). What sqlglot lets
-pass and MySQL does not is 1064.
+    functions    stay as written (`Anonymous(name, arguments)`): sqlglot would convert them to other
+                 dialects and lose format strings and units. Only calls with their own grammar keep
+                 their classes. Its table is emptied in place, as the parser is compiled and cannot
+                 be subclassed.
+    operators    get MySQL's precedence: sqlglot has & | ^ << >> on one level below + and -
+    accepted     `DEFAULT(column)` and `\N`
+    `?`          keeps its position in the text (`Placeholder(this = offset)`), as trees do not keep
+                 the order of the text (literals.py numbers them)
 
-Where a query was read is kept: MySQL names its unnamed columns by their text, at every depth.
+Reserved words are names only in backticks or after a dot (MySQL manual, "Keywords"). Syntax that
+sqlglot accepts and MySQL refuses is 1064.
+
+The source of a query is stored: MySQL names unnamed columns by their text, at every depth.
 
     SELECT a+1, b FROM (SELECT 1+1, count( * ) FROM t) x      a+1 | b; inside 1+1 | count( * )
 
-The parser keeps no places, so the SELECTs of the tree are matched with those of the text, in the
-order of the text. Where their numbers differ (something was rewritten) only the first is known.
+The parser does not store positions, so the SELECTs of the tree are matched with those of the text,
+in the order of the text. If their counts differ (a part was rewritten), only the first is known.
 
-Tokens that sqlglot would misread are changed before it reads them:
+Tokens that sqlglot would misread are rewritten before:
 
     DEFAULT(c)            a call, not the word
     NEXT VALUE FOR s      NEXTVAL(s)
-    DATE 'x', {d 'x'}     DATE_LITERAL('x'), so that it is not a CAST; TIME and TIMESTAMP alike
+    DATE 'x', {d 'x'}     DATE_LITERAL('x'), so that it is not a CAST; also TIME and TIMESTAMP
     SIGNED INT            SIGNED, in casts
-    @@validate_password.x the dot is of the variable's name
+    @@validate_password.x the dot is part of the variable's name
     INTERVAL 1.5 SECOND   INTERVAL (1.5) SECOND
     a = @v := 1 AND b     a = (@v := 1) AND b; sqlglot has := on one level below all others
-    SELECT HIGH_PRIORITY  SELECT; SQL_CALC_FOUND_ROWS stays, behind DISTINCT
+    SELECT HIGH_PRIORITY  SELECT; SQL_CALC_FOUND_ROWS stays, after DISTINCT
     BINARY -1             BINARY (-1); a call of BINARY is its cast (bind/bind.py)
-    1e5-1                 1e5 - 1; sqlglot has it as one number
+    1e5-1                 1e5 - 1; sqlglot reads it as one number
     a JOIN b              a INNER JOIN b, so that a comma is the only join without a word
-    t a AS OF TIMESTAMP x    t AS_OF x a, with a word that nobody can write
+    t a AS OF TIMESTAMP x    t AS_OF x a, with a word that no client can write
 
-What it would try in two ways, at every level again, so that 25 levels take minutes (with the
-interpreter's lock held, no KILL gets through), is decided before:
+sqlglot tries ambiguous syntax in two ways at every level of nesting, which takes minutes for 25
+levels. It holds the interpreter's lock, so KILL does not work. Ambiguities are resolved before:
 
     YEAR(x), CHAR(x)      a call, not a type, but for CAST(.. AS CHAR(3)), CONVERT(.., CHAR(3)) and
                           the columns of JSON_TABLE
     a JOIN b JOIN c       without ON: a CROSS JOIN b CROSS JOIN c. An ON belongs to the nearest JOIN
-                          that has none; an outer join without ON is 1064
+                          without ON; an outer join without ON is 1064
 """
 
 import re
@@ -100,7 +101,7 @@ _SELECT_OPTIONS = {
     *("SQL_BUFFER_RESULT", "SQL_NO_CACHE", "SQL_CACHE", COUNTS_ROWS),
 }
 _DISTINCTS = {"ALL", "DISTINCT", "DISTINCTROW"}
-_MENDED_WORDS = frozenset(
+_REWRITTEN_WORDS = frozenset(
     (
         "DEFAULT",
         "NEXT",
@@ -136,7 +137,7 @@ _COMPARED = {
     *(TokenType.EQ, TokenType.NULLSAFE_EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE),
     *(TokenType.GT, TokenType.GTE),
 }
-_ASSIGNED_ENDS = {  # what is no part of a value that a comparison assigns
+_ASSIGNED_ENDS = {  # tokens that end the value of an assignment within a comparison
     *(*_COMPARED, *_JOINS_END, *_JOINS, *_JOIN_WORDS, TokenType.R_PAREN, TokenType.ALIAS),
     *(TokenType.AND, TokenType.DAMP, TokenType.OR, TokenType.DPIPE, TokenType.XOR, TokenType.IS),
     *(TokenType.FROM, TokenType.THEN, TokenType.WHEN, TokenType.ELSE, TokenType.END),
@@ -146,7 +147,7 @@ ENDS_OF_VALUES = {
     *(TokenType.NUMBER, TokenType.STRING, TokenType.VAR, TokenType.IDENTIFIER, TokenType.NULL),
     *(TokenType.R_PAREN, TokenType.PLACEHOLDER, TokenType.TRUE, TokenType.FALSE),
 }
-_CALLED = {TokenType.LEFT, TokenType.RIGHT}  # functions, where brackets follow
+_CALLED = {TokenType.LEFT, TokenType.RIGHT}  # functions if a parenthesis follows
 _UNIT = re.compile(
     "(MICROSECOND|SECOND|MINUTE|HOUR|DAY|WEEK|MONTH|QUARTER|YEAR)(_[A-Z]+)?", re.IGNORECASE
 )
@@ -156,18 +157,18 @@ QUOTED = {TokenType.IDENTIFIER, TokenType.STRING, TokenType.NATIONAL_STRING}
 
 
 def word_of(token: Token) -> str:
-    """The word in capitals; "" for what is quoted, which may say anything."""
+    """The word in capitals; "" for quoted names and strings."""
     return "" if token.token_type in QUOTED else token.text.upper()
 
 
 def has_as_of(tokens: Sequence[Token]) -> bool:
-    """Whether AS OF TIMESTAMP is somewhere among them."""
-    found = (n for n, token in enumerate(tokens) if token.text in _OF)
-    return any(_is_as_of(tokens, place - 1) for place in found)
+    """Whether the tokens contain AS OF TIMESTAMP."""
+    places = (n for n, token in enumerate(tokens) if token.text in _OF)
+    return any(_is_as_of(tokens, place - 1) for place in places)
 
 
 def _is_as_of(tokens: Sequence[Token], place: int) -> bool:
-    return [word_of(each) for each in tokens[max(place, 0) : place + 3]] == _AS_OF
+    return [word_of(token) for token in tokens[max(place, 0) : place + 3]] == _AS_OF
 
 
 _OF = frozenset(("OF", "of", "Of", "oF"))
@@ -183,7 +184,9 @@ _TIME_END_WORDS = {"FORCE", "IGNORE", "LOCK", "LEFT", "RIGHT", "NATURAL"}
 
 
 def _with_versions(text: str, tokens: list[Token]) -> list[Token]:
-    """AS OF TIMESTAMP as sqlglot is told to read it, before the alias. Raises 1064."""
+    """The tokens with AS OF TIMESTAMP in the form that sqlglot accepts, before the alias.
+
+    Raises 1064."""
     result: list[Token] = []
     place = 0
     while place < len(tokens):
@@ -210,30 +213,30 @@ def _with_versions(text: str, tokens: list[Token]) -> list[Token]:
             end += 1
         if end == place + 3:
             raise syntax_error(text, tokens[end].start if end < len(tokens) else len(text))
-        time = mended(tokens[place + 3 : end])
+        time = rewritten(tokens[place + 3 : end])
         result += [_like(head, TokenType.VAR, _VERSION), *time, *alias]
         place = end
     return result
 
 
-def mended(tokens: list[Token]) -> list[Token]:
-    """The tokens, every one at its place in the text."""
-    places = [n for n, token in enumerate(tokens) if token.text.upper() in _MENDED_WORDS]
+def rewritten(tokens: list[Token]) -> list[Token]:
+    """The tokens in a form that sqlglot reads correctly. Each keeps its position in the text."""
+    places = [n for n, token in enumerate(tokens) if token.text.upper() in _REWRITTEN_WORDS]
     if not places:
         return tokens
     result: list[Token] = []
-    end = 0  # of what was taken over
+    end = 0  # the number of copied tokens
     for place in places:
-        taken = _mended_at(tokens, place) if place >= end else None
-        if taken is not None:
+        replacement = _rewritten_at(tokens, place) if place >= end else None
+        if replacement is not None:
             result += tokens[end:place]
-            result += taken[0]
-            end = place + taken[1]
+            result += replacement[0]
+            end = place + replacement[1]
     return result + tokens[end:]
 
 
-def decided(text: str, tokens: list[Token]) -> list[Token]:
-    """The tokens without what could be read in two ways, see the module. Raises 1064."""
+def without_ambiguity(text: str, tokens: list[Token]) -> list[Token]:
+    """The tokens without ambiguous types and joins. Raises 1064."""
     kinds = {token.token_type for token in tokens}
     if kinds & _TYPES:
         tokens = _calls(tokens)
@@ -241,9 +244,9 @@ def decided(text: str, tokens: list[Token]) -> list[Token]:
 
 
 def _calls(tokens: list[Token]) -> list[Token]:
-    """Words of types as names of functions where they are called."""
+    """The tokens with names of functions in place of called type names."""
     result = list(tokens)
-    within: list[str] = []  # whose parentheses are open
+    within: list[str] = []  # the word before each open parenthesis
     for place, token in enumerate(tokens):
         kind = token.token_type
         if kind is TokenType.L_PAREN:
@@ -263,9 +266,9 @@ def _calls(tokens: list[Token]) -> list[Token]:
 
 
 def _joins(text: str, tokens: list[Token]) -> list[Token]:
-    """JOINs without ON as CROSS JOINs."""
+    """The tokens with CROSS JOIN in place of JOIN without ON."""
     result = list(tokens)
-    waiting: list[list[int]] = [[]]  # JOINs that have no ON yet, for each open parenthesis
+    waiting: list[list[int]] = [[]]  # JOINs without ON, for each open parenthesis
 
     def end(place: int) -> None:
         for at in waiting[-1]:
@@ -321,8 +324,8 @@ def _is_word(tokens: list[Token], place: int, word: str) -> bool:
     return 0 <= place < len(tokens) and word_of(tokens[place]) == word
 
 
-def _mended_at(tokens: list[Token], place: int) -> tuple[list[Token], int] | None:
-    """(the tokens instead, how many they stand for); None where nothing is to mend."""
+def _rewritten_at(tokens: list[Token], place: int) -> tuple[list[Token], int] | None:
+    """(new tokens, number of tokens that they replace); None if nothing is replaced."""
     token = tokens[place]
     word = word_of(token)
     kinds = [follows.token_type for follows in tokens[place + 1 : place + 4]]
@@ -337,7 +340,7 @@ def _mended_at(tokens: list[Token], place: int) -> tuple[list[Token], int] | Non
             return None
         return [_like(token, TokenType.INNER, "INNER"), token], 1
     if token.token_type is TokenType.INTERVAL:
-        # INTERVAL 1.5 SECOND: in brackets the amount stays what it is, a number or a text
+        # INTERVAL 1.5 SECOND: in parentheses the amount stays a number or a text
         end = place + 1
         while end < len(tokens) and tokens[end].token_type in (TokenType.DASH, TokenType.PLUS):
             end += 1
@@ -355,7 +358,7 @@ def _mended_at(tokens: list[Token], place: int) -> tuple[list[Token], int] | Non
     if token.token_type is TokenType.PARAMETER:
         return _assigned(tokens, place)
     if token.token_type is TokenType.BINARY and kinds[:1] in ([TokenType.DASH], [TokenType.PLUS]):
-        # BINARY -1: the number with its signs in brackets
+        # BINARY -1: the number with its signs in parentheses
         end = place + 1
         while end < len(tokens) and tokens[end].token_type in (TokenType.DASH, TokenType.PLUS):
             end += 1
@@ -376,15 +379,15 @@ def _mended_at(tokens: list[Token], place: int) -> tuple[list[Token], int] | Non
     if word in ("INT", "INTEGER") and place:
         before = word_of(tokens[place - 1])
         return ([], 1) if before in ("SIGNED", "UNSIGNED") else None
-    if [word_of(each) for each in tokens[place : place + 3]] == _NEXT_VALUE_FOR:
+    if [word_of(next_token) for next_token in tokens[place : place + 3]] == _NEXT_VALUE_FOR:
         end = _name_end(tokens, place + 3)
         return _called(token, "NEXTVAL", tokens[place + 3 : end]), end - place
     return None
 
 
 def _select_options(tokens: list[Token], place: int) -> tuple[list[Token], int] | None:
-    """The words between SELECT and its items, in any order, as the parser reads them: DISTINCT,
-    then SQL_CALC_FOUND_ROWS. The others change no answer."""
+    """The words between SELECT and its items in the parser's order: DISTINCT, then
+    SQL_CALC_FOUND_ROWS. The other words do not affect the result."""
     before = place - 1
     while before >= 0 and word_of(tokens[before]) in _DISTINCTS:
         before -= 1
@@ -395,14 +398,15 @@ def _select_options(tokens: list[Token], place: int) -> tuple[list[Token], int] 
     end = place
     while end < len(tokens) and word_of(tokens[end]) in _SELECT_OPTIONS | _DISTINCTS:
         end += 1
-    said = tokens[place:end]
-    distinct = [token for token in said if word_of(token) in _DISTINCTS]
-    counts = [token for token in said if word_of(token) == COUNTS_ROWS]
+    options = tokens[place:end]
+    distinct = [token for token in options if word_of(token) in _DISTINCTS]
+    counts = [token for token in options if word_of(token) == COUNTS_ROWS]
     return distinct + counts[:1], end - place
 
 
 def _assigned(tokens: list[Token], place: int) -> tuple[list[Token], int] | None:
-    """`@v := value` behind a comparison in brackets; the value ends before the next one."""
+    """`@v := value` after a comparison operator, in parentheses. The value ends before the next
+    comparison."""
     is_compared = place and tokens[place - 1].token_type in _COMPARED
     if not is_compared or not _is(tokens, place + 2, TokenType.COLON_EQ):
         return None
@@ -423,12 +427,12 @@ def _assigned(tokens: list[Token], place: int) -> tuple[list[Token], int] | None
         return None
     opened = _like(tokens[place], TokenType.L_PAREN, "(")
     closed = _like(tokens[end - 1], TokenType.R_PAREN, ")")
-    value = mended(tokens[place + 3 : end])
+    value = rewritten(tokens[place + 3 : end])
     return [opened, *tokens[place : place + 3], *value, closed], end - place
 
 
 def _is_alias(tokens: list[Token], place: int) -> bool:
-    """Whether a name without AS begins there, behind a value."""
+    """Whether the token is an alias without AS: a name after a value."""
     named = tokens[place].token_type in (TokenType.VAR, TokenType.IDENTIFIER)
     is_behind = tokens[place - 1].token_type in ENDS_OF_VALUES
     return named and is_behind and not _UNIT.fullmatch(word_of(tokens[place]))
@@ -439,22 +443,22 @@ def _like(token: Token, kind: TokenType, text: str) -> Token:
 
 
 def _name_end(tokens: list[Token], place: int) -> int:
-    """Behind `[db.]name`."""
+    """The position after `[db.]name`."""
     if place + 1 < len(tokens) and tokens[place + 1].token_type is TokenType.DOT:
         return min(place + 3, len(tokens))
     return min(place + 1, len(tokens))
 
 
-def _called(head: Token, function: str, given: list[Token]) -> list[Token]:
-    last = given[-1] if given else head
+def _called(head: Token, function: str, arguments: list[Token]) -> list[Token]:
+    last = arguments[-1] if arguments else head
     opened = _like(head, TokenType.L_PAREN, "(")
     closed = _like(last, TokenType.R_PAREN, ")")
-    return [_like(head, TokenType.VAR, function), opened, *given, closed]
+    return [_like(head, TokenType.VAR, function), opened, *arguments, closed]
 
 
 # -- strict ----------------------------------------------------------------------------------------
 
-_LACK = {  # what makes a comma, or an opening parenthesis, one too many
+_LACK = {  # tokens that must not follow a comma or an opening parenthesis
     TokenType.COMMA: {TokenType.COMMA, TokenType.R_PAREN, TokenType.FROM, TokenType.WHERE},
     TokenType.L_PAREN: {TokenType.COMMA},
 }
@@ -466,8 +470,8 @@ _OPERATORS = {
 
 
 def check_commas(text: str, tokens: Sequence[Token]) -> None:
-    """sqlglot reads `a,, b` and `(, a)` as if the comma too many were not there."""
-    lack: set[TokenType] | None = None  # none may follow the token before
+    """Raises 1064 for `a,, b` and `(, a)`: sqlglot ignores the extra comma."""
+    lack: set[TokenType] | None = None  # tokens that must not follow the previous one
     for token in tokens:
         kind = token.token_type
         if lack is not None and kind in lack:
@@ -478,7 +482,7 @@ def check_commas(text: str, tokens: Sequence[Token]) -> None:
 
 
 def whole_number(token: Token | None) -> bool:
-    """Whether LIMIT takes it: digits or a placeholder."""
+    """Whether LIMIT accepts the token: digits or a placeholder."""
     if token is None:
         return False
     number = token.token_type is TokenType.NUMBER and token.text.isdigit()
@@ -486,14 +490,14 @@ def whole_number(token: Token | None) -> bool:
 
 
 def check_limits(text: str, tokens: Sequence[Token]) -> None:
-    """LIMIT takes no expressions: `LIMIT n`, `LIMIT n, m`, `LIMIT n OFFSET m`."""
+    """Raises 1064 for expressions in `LIMIT n`, `LIMIT n, m`, `LIMIT n OFFSET m`."""
     for place, token in enumerate(tokens):
         if token.token_type is not TokenType.LIMIT or _is(tokens, place - 1, TokenType.DOT):
             continue
-        wanted = [place + 1]
+        places = [place + 1]
         if _is(tokens, place + 2, TokenType.COMMA) or _is(tokens, place + 2, TokenType.OFFSET):
-            wanted.append(place + 3)
-        for n in wanted:
+            places.append(place + 3)
+        for n in places:
             if n >= len(tokens):
                 raise syntax_error(text, len(text))
             if not whole_number(tokens[n]):
@@ -509,15 +513,17 @@ def _is(tokens: Sequence[Token], place: int, kind: TokenType) -> bool:
 # -- tokens ----------------------------------------------------------------------------------------
 
 MOST_WORDS = 8_000_000  # in a text, even without a quota
-MOST_TOKENS = 500_000  # of what sqlglot reads at once: some 400 MB of memory
-MOST_COMPILED = 1_000  # of these by its compiled parser: it holds the interpreter's lock (2 ms)
-MOST_COMPILED_AGAIN = 600  # ... where it is called again and again: for parts of a long text
-MOST_NESTED = 50_000  # ... where parentheses are too deep for the other
+MOST_TOKENS = 500_000  # in one call of sqlglot: about 400 MB of memory
+MOST_COMPILED = (
+    1_000  # in one call of its compiled parser, which holds the interpreter's lock (2 ms)
+)
+MOST_COMPILED_AGAIN = 600  # ... if it is called repeatedly, for parts of a long text
+MOST_NESTED = 50_000  # ... if the nesting is too deep for the interpreted parser
 NESTING_LIMIT = 400
-TOKEN_BYTES = 136  # with its text and its place in a list: 104 where the text is one character
+TOKEN_BYTES = 136  # with its text and its list slot: 104 if the text is one character
 TREE_BYTES = 256  # per token of a tree: 245 in rows of VALUES, 260 in a list of IN
 STATEMENT_BYTES = 700  # per statement, apart from its tokens
-SHORT_CHAIN = 8  # of one connective: stays as it was written
+SHORT_CHAIN = 8  # a chain of one connective up to this number of terms stays as written
 VERSION_NUMBER = 80099  # executable comments up to this MySQL version are opened
 FEATURES = {
     *("clustered_index", "auto_id_cache", "auto_rand", "force_inc"),
@@ -545,7 +551,7 @@ MARKED = {CONCAT: "||", CLOSE_NOT: "!", PLAIN_LIKE: "LIKE"}
 
 
 class _Tokenizer(MySQL.Tokenizer):
-    """MySQL's signs and words only; no statement is swallowed whole."""
+    """Only MySQL's operators and keywords; no statement becomes a single token."""
 
     COMMANDS: ClassVar[set[TokenType]] = set()
     KEYWORDS: ClassVar[dict[str, TokenType]] = {
@@ -562,7 +568,7 @@ class Exuvia(MySQL):
 
 
 class QueryText:
-    """Text and tokens a query came from; not copied with its tree."""
+    """The text and the tokens of a query; not copied with its tree."""
 
     __slots__ = ("text", "tokens")
 
@@ -580,11 +586,11 @@ def _read_placeholder(parser: Any) -> exp.Placeholder:
 
 
 def _configure(parser: Any) -> None:
-    """Change the tables of a parser class; see the module."""
+    """Changes the tables of a parser class as the module describes."""
     parser.FUNCTIONS.clear()
-    parser.VERSION_PHRASES.clear()  # FOR SYSTEM_TIME and its like are not MySQL's
+    parser.VERSION_PHRASES.clear()  # MySQL has no FOR SYSTEM_TIME and similar phrases
     parser.VERSION_PHRASES[_VERSION,] = "TIMESTAMP"
-    parser.LAMBDAS.clear()  # j->'$.a' among arguments is JSON_EXTRACT, no function of j
+    parser.LAMBDAS.clear()  # j->'$.a' in an argument is JSON_EXTRACT, not a lambda
     for name in set(parser.FUNCTION_PARSERS) - _OWN_GRAMMAR:
         del parser.FUNCTION_PARSERS[name]
     parser.PLACEHOLDER_PARSERS[TokenType.PLACEHOLDER] = _read_placeholder
@@ -594,8 +600,8 @@ _configure(MySQLParser)
 _configure(InterpretedParser)
 DIALECT = Exuvia()
 
-# What is between quotes, and comments. Python's `re` holds the interpreter while it matches, so a
-# string is gone through some thousand of its letters, doubled quotes and escapes at a time.
+# Strings, quoted names and comments. Python's `re` holds the interpreter's lock while it matches.
+# So a string is matched in steps of some thousand characters, doubled quotes and escapes.
 _HEAD = re.compile(r"['\"`#]|/\*|--(?=\s|$)")
 _BODY = {
     "'": re.compile(r"[^'\\]{0,65536}(?:(?:\\.|'')[^'\\]{0,1024}){0,4096}", re.DOTALL),
@@ -629,7 +635,7 @@ def lexemes(text: str, plain: str = "") -> Iterator[tuple[int, int]]:
 
 
 def _quoted_end(text: str, begin: int, content: re.Pattern[str]) -> int:
-    """Behind the closing quote; 0 where there is none."""
+    """The position after the closing quote, 0 without one."""
     quote, at = text[begin], begin + 1
     while (body := content.match(text, at)) is not None:
         end = body.end()
@@ -646,7 +652,7 @@ _EXECUTABLE = re.compile(r"/\*(?:!(\d{5,6})?|T!(?:\[([\w,]*)\])?)")
 
 
 def open_comments(text: str, plain: str = "") -> str:
-    """The text with `/*! ... */` and `/*T! ... */` opened; every position stays where it was."""
+    """The text with `/*! ... */` and `/*T! ... */` opened. All positions stay the same."""
     if not contains(text, "/*!") and not contains(text, "/*T!"):
         return text
     parts, done = [], 0
@@ -669,8 +675,8 @@ def _opened(comment: str) -> str:
 
 
 def tokenize(text: str) -> list[Token]:
-    """Tokens of the text. Raises Refused 1064 where a string or comment does not end, 8175 where a
-    long text has more tokens than the statement has memory for."""
+    """Tokens of the text. Raises Refused 1064 for an unterminated string or comment, 8175 if the
+    tokens of a long text exceed the statement's memory."""
     try:
         if len(text) <= LONG_TEXT:
             tokens = _tokens_of(text)
@@ -678,7 +684,7 @@ def tokenize(text: str) -> list[Token]:
             lengthen()
             tokens = list(islice(tokenize_in_pieces(text), MOST_WORDS + 1))
     except TokenError as error:
-        # At the quote behind the last whole lexeme: nothing closes it
+        # the position of the unterminated quote, after the last complete lexeme
         end = max((end for _, end in lexemes(text)), default=0)
         positions = [p for p in (text.find(quote, end) for quote in "'\"`") if p >= 0]
         raise syntax_error(text, min(positions, default=len(text))) from error
@@ -696,7 +702,7 @@ _SUM_TOKEN = re.compile(r"([0-9.]+[eE][0-9]+)([-+])(.+)", re.DOTALL)
 
 
 def _tokens_of(text: str) -> list[Token]:
-    """sqlglot's tokens. It takes `1e5-1` for one number."""
+    """sqlglot's tokens, with `1e5-1` split, which sqlglot reads as one number."""
     tokens: list[Token] = list(DIALECT.tokenize(text))
     if _SUM.search(text) is None:
         return tokens
@@ -704,7 +710,7 @@ def _tokens_of(text: str) -> list[Token]:
 
 
 def _terms(token: Token) -> Iterator[Token]:
-    """The token, or the number, the sign and the tokens after it."""
+    """The token; or for `1e5-1` the number, the sign and the following tokens."""
     match = None
     if token.token_type in (TokenType.NUMBER, TokenType.VAR):
         match = _SUM_TOKEN.fullmatch(token.text)
@@ -748,7 +754,7 @@ _AFTER_NOT = {
 }
 
 
-# sqlglot's tokenizer is compiled: it holds the interpreter until it is done (0.2 to 0.6 us a
+# sqlglot's tokenizer is compiled: it holds the interpreter's lock until it returns (0.2 to 0.6 us a
 # character).
 # Long texts are tokenized in pieces. A piece ends after a comma, a bracket or a semicolon, which
 # no keyword of several words contains, or after a comment or a string. Otherwise it ends several
@@ -785,7 +791,7 @@ def tokenize_in_pieces(text: str) -> Iterator[Token]:
                 token.start += start
                 token.end += start
                 if not token.comments and token.token_type is not TokenType.SELECT:
-                    token.comments = _NO_COMMENTS  # a SELECT's tree keeps its list, and adds to it
+                    token.comments = _NO_COMMENTS  # a SELECT's tree keeps this list and adds to it
                 yield token
         ends = text.count("\n", start, end)
         if ends:
@@ -797,7 +803,7 @@ _EMPTY, _FEW_EMPTY = "; \n\t\r", 16
 
 
 def _squeezed(text: str, start: int, end: int) -> str:
-    """A piece of a text. A piece of empty statements has only the first semicolon."""
+    """A piece of a text. A piece of empty statements keeps only its first semicolon."""
     piece = text[start:end]
     if piece.strip(_EMPTY) or piece.count(";") <= _FEW_EMPTY:
         return piece
@@ -806,18 +812,19 @@ def _squeezed(text: str, start: int, end: int) -> str:
 
 
 def _is_comment(text: str, start: int) -> bool:
-    """Whether a long lexeme is a comment, or white space; a hint is none."""
+    """Whether a long lexeme is white space or a comment, but not a hint."""
     if text[start].isspace():
         return True
     return text.startswith(("/*", "--", "#"), start) and not text.startswith("/*+", start)
 
 
 def pieces(text: str) -> Iterator[tuple[int, int, bool]]:
-    """Where the pieces of a text begin and end; whether one is a string, a name, a comment or white
-    space that is long in itself."""
+    """(start, end, whether it is a single long lexeme) of each piece of a text.
+
+    A long lexeme is a string, a quoted name, a comment or white space."""
     start = cut = 0
     for begin, end in chain(lexemes(text), ((len(text), len(text)),)):
-        head = begin  # of x'41', _utf8'a'
+        head = begin  # the prefix of x'41', _utf8'a'
         while begin < len(text) and begin - head < _LONGEST_HEAD and _is_of_word(text, head - 1):
             head -= 1
         while head - start >= PIECE:
@@ -841,8 +848,8 @@ def _is_of_word(text: str, place: int) -> bool:
 
 
 def _cut(text: str, start: int, cut: int, begin: int) -> int:
-    """Where the piece from `start` may end, before `begin`; `start` where it may not. Before `cut`
-    there are lexemes."""
+    """The position before `begin` where the piece from `start` may end; `start` if there is no such
+    position. `cut`: the end of the last lexeme."""
     low = min(max(cut, start + PIECE), begin)
     sign = _CUT.search(text, low, min(low + PIECE, begin)) or _CUT.search(text, cut, low)
     if sign is not None and sign.end() > start:
@@ -857,7 +864,7 @@ def _cut(text: str, start: int, cut: int, begin: int) -> int:
             word_end = start + len(text[start:low].rstrip())
             if word_end > start:
                 return word_end
-        with suppress(TokenError):  # the cut may be within a sign
+        with suppress(TokenError):  # the cut may be within an operator
             tokens = DIALECT.tokenize(text[start:low])
             if len(tokens) > _SPARE_TOKENS:
                 return start + tokens[-_SPARE_TOKENS].start
@@ -866,22 +873,22 @@ def _cut(text: str, start: int, cut: int, begin: int) -> int:
 
 
 def _unescaped(text: str, start: int, end: int) -> str:
-    """What a string literal says."""
+    """The value of a string literal or quoted name."""
     quote = text[start]
     body = part_of(text, start + 1, end - 1)
     if quote == "`" or "\\" not in body:
         return replaced(body, quote + quote, quote)
-    made, at = list[str](), 0
+    parts, at = list[str](), 0
     for match in checked(_STRING_SIGN.finditer(body)):
         sign = match[1]
         if sign is None and match[0] != quote + quote:
             continue
-        made.append(part_of(body, at, match.start()))
-        made.append(
+        parts.append(part_of(body, at, match.start()))
+        parts.append(
             quote if sign is None else _ESCAPES.get(sign, match[0] if sign in "%_" else sign)
         )
         at = match.end()
-    return joined("", [*made, part_of(body, at)])
+    return joined("", [*parts, part_of(body, at)])
 
 
 _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
@@ -920,7 +927,7 @@ def read(text: str, tokens: list[Token]) -> exp.Expression:
         raise _too_long(MOST_TOKENS)
     if has_as_of(tokens):
         tokens = _with_versions(text, tokens)
-    tokens = decided(text, mended(tokens))
+    tokens = without_ambiguity(text, rewritten(tokens))
     kinds = {token.token_type for token in tokens}
     check_commas(text, tokens)
     if TokenType.LIMIT in kinds:
@@ -936,18 +943,20 @@ def read(text: str, tokens: list[Token]) -> exp.Expression:
         at = (token.start for token in tokens if (token.line, token.col) == place)
         raise syntax_error(text, next(at, len(text))) from error
     except (RecursionError, ValueError, TypeError, AttributeError, IndexError) as error:
-        raise syntax_error(text, tokens[0].start) from error  # its parser stumbled: not our SQL
+        raise syntax_error(
+            text, tokens[0].start
+        ) from error  # the parser failed: not MySQL's syntax
     tree = trees[0] if len(trees) == 1 else None
     if tree is None or isinstance(tree, exp.Command):
         raise syntax_error(text, tokens[0].start)
-    found = _with_precedence(cast(exp.Expression, tree), tokens, kinds)
+    ranked = _with_precedence(cast(exp.Expression, tree), tokens, kinds)
     if texts:
-        hints.place(found, texts)
-    return found
+        hints.place(ranked, texts)
+    return ranked
 
 
 def _parsed(tokens: list[Token], text: str) -> list[exp.Expr | None]:
-    """The trees; of many tokens by the interpreted parser, see interpreted.py."""
+    """The trees. The interpreted parser reads long statements (interpreted.py)."""
     if len(tokens) > (MOST_COMPILED_AGAIN if current().is_long else MOST_COMPILED):
         with suppress(RecursionError):
             return InterpretedParser(dialect=DIALECT).parse(tokens, text)  # type: ignore[no-any-return]
@@ -1004,14 +1013,15 @@ _BITWISE = (
 def _with_precedence(
     tree: exp.Expression, tokens: list[Token], kinds: set[TokenType]
 ) -> exp.Expression:
-    """The tree by MySQL's ranks. `kinds`: those of the tokens, for a walk of the tree is dear."""
+    """The tree with MySQL's precedence. `kinds`: the types of the tokens, which avoid walking the
+    tree if nothing is to be changed."""
     if kinds & _DISTURBED:
-        seen: set[int] = set()
+        visited: set[int] = set()
         tops: list[exp.Expression] = []
         for node in walks.find_all(tree, *_BITWISE):
             top: Any = node
-            while id(top) not in seen:
-                seen.add(id(top))
+            while id(top) not in visited:
+                visited.add(id(top))
                 if type(top.parent) not in _RANKS:
                     tops.append(top)
                     break
@@ -1019,12 +1029,12 @@ def _with_precedence(
         for top in tops:
             _rank(top)
     if kinds & _OF_MODES:
-        found: list[Any] = list(walks.find_all(tree, exp.Distance, exp.Glob))
-        for marked in reversed(found):
-            plain = _without_modes(marked)
-            if marked is tree:
+        operators: list[Any] = list(walks.find_all(tree, exp.Distance, exp.Glob))
+        for operator in reversed(operators):
+            plain = _without_modes(operator)
+            if operator is tree:
                 tree = plain
-            marked.replace(plain)
+            operator.replace(plain)
     if kinds & _ISES:
         for is_node in list(walks.find_all(tree, exp.Is)):
             _lift_is(is_node)
@@ -1053,9 +1063,9 @@ _ISES = {TokenType.IS, TokenType.ISNULL, TokenType.NOTNULL}
 
 
 def _balance(top: Any) -> None:
-    """Rebuild a long chain of one connective, so that it is as deep as its logarithm: thousands of
-    terms are no nesting for whoever walks the tree. Their order stays, and with it what is
-    computed first."""
+    """Rebuilds a long chain of one connective as a balanced tree, which can be walked recursively.
+
+    The terms keep their order, and with it the order of evaluation."""
     kind: Any = type(top)
     terms: list[exp.Expression] = []
     waiting: list[exp.Expression] = [top]
@@ -1081,7 +1091,7 @@ def _balance(top: Any) -> None:
 
 
 def _rank(top: exp.Expression) -> None:
-    """Rebuild one chain of binary operators by MySQL's ranks; the operands stay."""
+    """Rebuilds one chain of binary operators by MySQL's precedence. The operands stay the same."""
     parent, key, index = top.parent, top.arg_key, top.index
     operands: list[exp.Expression] = []
     operators: list[type[exp.Expression]] = []
@@ -1124,7 +1134,7 @@ _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeE
 
 
 def _lift_is(node: exp.Is) -> None:
-    """`a = b IS NULL` is `(a = b) IS NULL`: IS is on the level of the comparisons."""
+    """`a = b IS NULL` becomes `(a = b) IS NULL`: IS has the precedence of comparisons."""
     outer: exp.Expression = node.parent if isinstance(node.parent, exp.Not) else node
     if isinstance(outer, exp.Not) and outer.this is not node:
         return
@@ -1142,7 +1152,7 @@ def _lift_is(node: exp.Is) -> None:
 
 
 def remember_source(tree: exp.Expression, source: QueryText) -> None:
-    """Where a query was read, at its root and at every SELECT."""
+    """Stores the source of a query at its root and at every SELECT."""
     tree.meta["source"] = source
     first = tree
     while isinstance(first, exp.SetOperation | exp.Subquery | exp.Paren):
@@ -1156,8 +1166,7 @@ def remember_source(tree: exp.Expression, source: QueryText) -> None:
     selects = list(_in_text_order(tree))
     if len(selects) != len(starts):
         return
-    # Behind the last token of each SELECT: at the parenthesis that closes around it, or at the
-    # next part of its UNION
+    # position after each SELECT: its closing parenthesis, or the next part of its UNION
     behind = dict.fromkeys(starts, len(tokens))
     open_: list[list[int]] = [[]]  # SELECTs, for each open parenthesis
     for place, token in enumerate(tokens):
@@ -1179,11 +1188,12 @@ def remember_source(tree: exp.Expression, source: QueryText) -> None:
 
 
 def _in_text_order(tree: exp.Expression) -> Iterator[exp.Select]:
-    """Its SELECTs; a WITH stands before the query that has it. Not recursive: trees are deep."""
+    """The SELECTs in the order of the text: a WITH precedes its query. Not recursive, as trees may
+    be deep."""
     waiting: list[tuple[exp.Expression, bool]] = [(tree, False)]
     while waiting:
-        node, begun = waiting.pop()
-        if not begun:
+        node, is_expanded = waiting.pop()
+        if not is_expanded:
             waiting.append((node, True))
             clause = node.args.get("with_")
             if clause is not None:

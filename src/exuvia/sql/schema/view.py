@@ -83,7 +83,7 @@ def create_view(reader: SchemaReader, node: CreateView, text: str) -> Change:
     _refuse_temporary(context, query)
     parts = arms_of(query)
     output = relational.plan(query, context).columns
-    columns = list(output if node.columns else told_apart(parts[0], output))
+    columns = list(output if node.columns else with_distinct_names(parts[0], output))
     arms: list[list[OutputColumn]] = []
     if len(parts) == 1:
         arms.append(columns)
@@ -221,10 +221,12 @@ def _drop_job(reader: SchemaReader, table_name: TableName, kind: str, text: str)
 #
 # Aliases and names of columns stay as they are: duplicates among them are an error (1060).
 
-TOLD_APART = "Name_exp_"
+GENERATED_NAME = "Name_exp_"
 
 
-def told_apart(query: exp.Expression, columns: Sequence[OutputColumn]) -> list[OutputColumn]:
+def with_distinct_names(
+    query: exp.Expression, columns: Sequence[OutputColumn]
+) -> list[OutputColumn]:
     """The columns of the first SELECT of a view, each unnamed one with a name of its own."""
     unnamed = _unnamed(query.expressions, len(columns))
     used_names = {column.name.lower() for n, column in enumerate(columns) if n not in unnamed}
@@ -253,7 +255,7 @@ def _unnamed(items: Sequence[exp.Expression], count: int) -> set[int]:
 def _free(title: str, used_names: set[str]) -> str:
     candidate, number = title, 0
     while candidate.lower() in used_names:
-        candidate = f"{TOLD_APART}{number}_{title}" if number else f"{TOLD_APART}{title}"
+        candidate = f"{GENERATED_NAME}{number}_{title}" if number else f"{GENERATED_NAME}{title}"
         number += 1
     return candidate
 
@@ -387,7 +389,7 @@ def _named_items(
         written = text[tokens[start].start : tokens[end - 1].end + 1]
         if not isinstance(tree, exp.Alias):
             column_name = columns[at].name
-            title = column_name if column_name.startswith(TOLD_APART) else _title(tree, written)
+            title = column_name if column_name.startswith(GENERATED_NAME) else _title(tree, written)
             edits.append((end, end, f" AS {identifier(title)}"))
         elif tokens[end - 2].text.upper() != "AS":
             edits.append((end - 1, end, f" AS {identifier(tree.alias)}"))
