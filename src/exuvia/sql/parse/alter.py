@@ -181,7 +181,7 @@ def _interval(kind: str, *before: str) -> Callable[[TokenCursor], Spec]:
     return read
 
 
-def _kept_up(kind: str) -> Callable[[TokenCursor], Spec]:
+def _maintenance(kind: str) -> Callable[[TokenCursor], Spec]:
     """CHECK, OPTIMIZE, REPAIR, REBUILD PARTITION p, ..; IMPORT, DISCARD PARTITION p TABLESPACE."""
 
     def read(cursor: TokenCursor) -> Spec:
@@ -207,7 +207,7 @@ PARTITION_SPECS: dict[str, Callable[[TokenCursor], Spec]] = {
     "MERGE": _interval("merge", "FIRST"),
     "SPLIT": _interval("split", "MAXVALUE"),
     **{
-        word.upper(): _kept_up(word)
+        word.upper(): _maintenance(word)
         for word in ("check", "optimize", "repair", "rebuild", "import", "discard")
     },
 }

@@ -62,13 +62,13 @@ def restored(tree: exp.Expression) -> str:
     word = _WORDS.get(type(tree))
     if word is not None:
         return word
-    maker = _MAKERS.get(type(tree))
+    maker = _PRINTERS.get(type(tree))
     return maker(tree) if maker is not None else tree.sql(dialect="mysql")
 
 
 _SAME_TEXT = {"_utf8mb4", "_utf8", "_utf8mb3"}
 _SAME_ASCII = {"_latin1", "_ascii"}
-_TELL_CHARSETS = {"charset", "collation", "coercibility"}
+_RETURN_CHARSETS = {"charset", "collation", "coercibility"}
 
 
 def matched_text(tree: exp.Expression) -> str:
@@ -79,13 +79,15 @@ def matched_text(tree: exp.Expression) -> str:
     while isinstance(tree, exp.Paren):
         tree = tree.this
     introduced = any(isinstance(node, (exp.Introducer, exp.National)) for node in walks.walk(tree))
-    if not introduced or any(_tells_charset(node) for node in walks.walk(tree)):
+    if not introduced or any(_returns_charset(node) for node in walks.walk(tree)):
         return restored(tree)
     return restored(walks.copy(tree).transform(without_charset))
 
 
-def _tells_charset(tree: exp.Expr) -> bool:
-    return str(tree.this if isinstance(tree, exp.Anonymous) else tree.key).lower() in _TELL_CHARSETS
+def _returns_charset(tree: exp.Expr) -> bool:
+    return (
+        str(tree.this if isinstance(tree, exp.Anonymous) else tree.key).lower() in _RETURN_CHARSETS
+    )
 
 
 def without_charset(tree: exp.Expression) -> exp.Expression:
@@ -237,7 +239,7 @@ def _interval(tree: exp.Expression) -> str:
     return f"interval {amount_text} {tree.args['unit'].name.lower()}"
 
 
-_MAKERS: dict[type, Callable[[Any], str]] = {
+_PRINTERS: dict[type, Callable[[Any], str]] = {
     exp.Column: lambda tree: name_text(tree.name),
     exp.Literal: _literal,
     exp.Introducer: _introduced,

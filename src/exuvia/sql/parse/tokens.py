@@ -458,7 +458,7 @@ def _called(head: Token, function: str, arguments: list[Token]) -> list[Token]:
 
 # -- strict ----------------------------------------------------------------------------------------
 
-_LACK = {  # tokens that must not follow a comma or an opening parenthesis
+_MUST_NOT_FOLLOW = {  # tokens that must not follow a comma or an opening parenthesis
     TokenType.COMMA: {TokenType.COMMA, TokenType.R_PAREN, TokenType.FROM, TokenType.WHERE},
     TokenType.L_PAREN: {TokenType.COMMA},
 }
@@ -476,7 +476,7 @@ def check_commas(text: str, tokens: Sequence[Token]) -> None:
         kind = token.token_type
         if lack is not None and kind in lack:
             raise syntax_error(text, token.start)
-        lack = _LACK.get(kind)
+        lack = _MUST_NOT_FOLLOW.get(kind)
     if tokens and tokens[-1].token_type is TokenType.COMMA:
         raise syntax_error(text, tokens[-1].start)
 

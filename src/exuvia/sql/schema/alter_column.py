@@ -245,7 +245,7 @@ def drop_column(at: AlterContext, spec: DropColumn) -> Job | None:
         raise ErrKeyColumnDoesNotExits(column.name.O)
     if table.pk_is_handle and column.type.Flag & Flag.PRI_KEY and not at.drops_primary:
         raise ErrUnsupportedDDLOperation("drop integer primary key")
-    if column.auto_increment and not _numbers_may_go(at):
+    if column.auto_increment and not _may_lose_auto_increment(at):
         raise ErrUnsupportedDDLOperation(
             "can't remove column with auto_increment when @@tidb_allow_remove_auto_inc disabled"
         )
@@ -280,13 +280,13 @@ def rename_column(at: AlterContext, spec: RenameColumn) -> Job | None:
         return None
     check_rename(at, old, spec.new_name)
     new = evolve(old, name=name(check_name(spec.new_name, ErrWrongColumnName)))
-    replaces = new.name.L in _freed(at)
+    replaces = new.name.L in _reusable_names(at)
     modification = Modification(
         column=new, old_column_name=old.name.O, old_type=old.type, replaces=replaces
     )
     at.former_names[new.name.L] = old.name
     job = requests.modify_column(at.database, at.table, modification, query=at.text)
-    why_not = why_no_former(at, old, modification)
+    why_not = why_no_undo(at, old, modification)
     return kept_for_undo(at, job, f"the name of column '{old.name.O}'", why_not, hides=False)
 
 
@@ -357,7 +357,7 @@ def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
     if new.auto_increment and not old.auto_increment and at.is_as_mysql:
         _check_numbered(at, old, new)
     else:
-        check_auto_increment(old, new, may_go=_numbers_may_go(at))
+        check_auto_increment(old, new, may_go=_may_lose_auto_increment(at))
     modification = Modification(
         column=new,
         old_column_name=old.name.O,
@@ -369,12 +369,12 @@ def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
         after=spec.after,
         null_value=_value_of_null(at, old, new),
         auto_random=spec.column.auto_random,
-        replaces=new.name.L != old.name.L and new.name.L in _freed(at),
+        replaces=new.name.L != old.name.L and new.name.L in _reusable_names(at),
     )
-    modification = _judged(at, old, modification)
+    modification = _checked(at, old, modification)
     at.former_names[new.name.L] = old.name
     job = requests.modify_column(at.database, at.table, modification, query=at.text)
-    why_not, hides = why_no_former(at, old, modification), modification.kind == ChangeKind.ROWS
+    why_not, hides = why_no_undo(at, old, modification), modification.kind == ChangeKind.ROWS
     return kept_for_undo(at, job, f"the former column '{old.name.O}'", why_not, hides=hides)
 
 
@@ -388,11 +388,11 @@ def retyped(at: AlterContext, old: ColumnInfo, new: ColumnInfo) -> Job:
         kind=kind_of(old.type, new.type, indexed),
         indexed=indexed,
     )
-    modification = _judged(at, old, modification)
+    modification = _checked(at, old, modification)
     return requests.modify_column(at.database, at.table, modification, query=at.text)
 
 
-def _judged(at: AlterContext, old: ColumnInfo, modification: Modification) -> Modification:
+def _checked(at: AlterContext, old: ColumnInfo, modification: Modification) -> Modification:
     """The modification with its kind. Raises the errors of the definition and of the rows."""
     new, indexed = modification.column, modification.indexed or bool(indexes_with(at.table, old.id))
     check_modify(at, old, new, rewrites=modification.kind == ChangeKind.ROWS)
@@ -418,11 +418,13 @@ def _judged(at: AlterContext, old: ColumnInfo, modification: Modification) -> Mo
     if modification.kind == ChangeKind.PRECHECKED:
         trimmed = preflight.ends_in_spaces(at, old)
         modification = evolve(modification, kind=ChangeKind.ROWS if trimmed else ChangeKind.CHECKED)
-    anew = at.is_as_mysql and bool(
-        computed_anew(at.table, old, modification.column, modification.strict)
+    recomputes = at.is_as_mysql and bool(
+        recomputed_columns(at.table, old, modification.column, modification.strict)
     )
-    writers_obey = becomes_numbered(modification) or check.touches_checks(at, changed) or anew
-    if writers_obey and modification.kind == ChangeKind.METADATA:
+    writers_check = (
+        becomes_numbered(modification) or check.touches_checks(at, changed) or recomputes
+    )
+    if writers_check and modification.kind == ChangeKind.METADATA:
         modification = evolve(modification, kind=ChangeKind.CHECKED)
     if becomes_numbered(modification) and modification.kind != ChangeKind.CHECKED:
         raise unsupported("can't set auto_increment with another type; change the type first")
@@ -488,7 +490,7 @@ def with_computed(at: AlterContext, jobs: list[Job]) -> list[Job]:
         old = at.table.column_by_id(modification.column.id)
         assert old is not None, modification.old_column_name
         to_compute |= {
-            c.id: c for c in computed_anew(at.table, old, modification.column, strict) or ()
+            c.id: c for c in recomputed_columns(at.table, old, modification.column, strict) or ()
         }
     if not to_compute and not any(change.computed for change in changing.values()):
         return jobs
@@ -538,7 +540,7 @@ def as_changed_together(jobs: list[Job]) -> list[Job]:
 # -- UNDO of MODIFY --------------------------------------------------------------------------------
 
 
-def why_no_former(at: AlterContext, old: ColumnInfo, modification: Modification) -> str:
+def why_no_undo(at: AlterContext, old: ColumnInfo, modification: Modification) -> str:
     """The reason why UNDO of this MODIFY is impossible; "" if it is possible."""
     new, random = modification.column, random_column(at.table)
     if old.auto_increment or new.auto_increment or (random is not None and random.id == old.id):
@@ -554,7 +556,7 @@ def why_no_former(at: AlterContext, old: ColumnInfo, modification: Modification)
     return ""
 
 
-def modify_back(at: AlterContext, retained: Kept, new_name: str) -> Job:
+def undo_modify(at: AlterContext, retained: Kept, new_name: str) -> Job:
     """UNDO of a MODIFY: a MODIFY to the former definition, with the given name.
 
     Raises 1105 for a column that was dropped or changed since, and the errors of MODIFY."""
@@ -568,7 +570,7 @@ def modify_back(at: AlterContext, retained: Kept, new_name: str) -> Job:
     check_free(at.table, current)
     check_rename(at, current, new_name)
     back = back_to(at.table, retained, current, new_name, _moments_of(at))
-    modification = _judged(at, current, back)
+    modification = _checked(at, current, back)
     return requests.modify_column(at.database, at.table, modification, query=at.text)
 
 
@@ -624,7 +626,7 @@ def unsupported(reason: str) -> Refused:
 # -- refused of MODIFY: names ----------------------------------------------------------------------
 
 
-def _freed(at: AlterContext) -> frozenset[str]:
+def _reusable_names(at: AlterContext) -> frozenset[str]:
     """Lower-case names of columns that the statement drops or renames, and others may take."""
     return at.replaced_columns | at.renamed_columns
 
@@ -637,9 +639,9 @@ def check_rename(at: AlterContext, old: ColumnInfo, new_name: str) -> None:
         return
     if new_name.lower() == "_tidb_rowid":
         raise ErrWrongColumnName(new_name)
-    if table.column(new_name) is not None and new_name.lower() not in _freed(at):
+    if table.column(new_name) is not None and new_name.lower() not in _reusable_names(at):
         raise ErrDupFieldName(new_name)
-    if column_of(table) is not None and new_name.lower() in _freed(at):
+    if column_of(table) is not None and new_name.lower() in _reusable_names(at):
         raise unsupported(f"'{new_name}' is another column's name, and rows expire by a column")
     check_independent(table, old)
     if table.partition is not None and old.name.L in partition_columns(table.partition):
@@ -666,7 +668,7 @@ def check_options(written: ColumnDefinition) -> None:
         raise unsupported("can't modify with check")
 
 
-def _numbers_may_go(at: AlterContext) -> bool:
+def _may_lose_auto_increment(at: AlterContext) -> bool:
     """Whether a column may lose AUTO_INCREMENT."""
     return at.is_as_mysql or at.reader.variable("tidb_allow_remove_auto_inc") == "ON"
 
@@ -746,7 +748,7 @@ def check_change(
             f"modify charset from {source.Charset} to {target.Charset}"
         )
     cuts = table.partition is not None and old.name.L in partition_columns(table.partition)
-    if cuts and not _routes_alike(table, old.type, new.type):
+    if cuts and not _keeps_partitions(table, old.type, new.type):
         raise unsupported(
             "can't change the partitioning column, since it would require reorganize all partitions"
         )
@@ -765,10 +767,10 @@ def check_change(
         text = "Unsupported modification for generated columns covered by an index"
         raise ErrUnsupportedOnGeneratedColumn.with_text(text)
     computed = dependents(table, old.name.L)
-    is_alike = _same_type(old, new) or (as_mysql and _computes_alike(table, old, new, strict))
+    is_alike = _same_type(old, new) or (as_mysql and _computes_same_values(table, old, new, strict))
     if as_mysql and not (is_alike and is_same_meaning(old.type, new.type)):
-        is_alike = not any(column.hidden or _is_kept(table, column) for column in computed)
-        is_alike = is_alike or computed_anew(table, old, new, strict) is not None
+        is_alike = not any(column.hidden or _is_stored(table, column) for column in computed)
+        is_alike = is_alike or recomputed_columns(table, old, new, strict) is not None
     else:
         check_computed(table, old, new.type)
     if computed and not is_alike:
@@ -787,17 +789,17 @@ def _may_be_key(
     return kind_of(old.type, new.type, True, strict) != ChangeKind.INDEXES
 
 
-def _routes_alike(table: TableInfo, old: FieldType, new: FieldType) -> bool:
+def _keeps_partitions(table: TableInfo, old: FieldType, new: FieldType) -> bool:
     """Whether every row stays in its partition. KEY hashes a value's text, the others the value."""
     flags = Flag.NOT_NULL | Flag.UNSIGNED
     same = (old.Flag & flags, old.Collate) == (new.Flag & flags, new.Collate)
     cut = table.partition
-    if cut is not None and cut.type == PartitionType.KEY and not _hashed_alike(cut, old, new):
+    if cut is not None and cut.type == PartitionType.KEY and not _keeps_hash(cut, old, new):
         return False
     return same and is_widened(old, new)
 
 
-def _hashed_alike(cut: PartitionInfo, old: FieldType, new: FieldType) -> bool:
+def _keeps_hash(cut: PartitionInfo, old: FieldType, new: FieldType) -> bool:
     """Whether KEY hashes the same bytes of a value for types that differ only in width."""
     if old.Decimal != new.Decimal:
         return False
@@ -843,7 +845,7 @@ def is_possible(old: FieldType, new: FieldType) -> bool:
     return True
 
 
-def computed_anew(
+def recomputed_columns(
     table: TableInfo, old: ColumnInfo, new: ColumnInfo, strict: bool
 ) -> list[ColumnInfo] | None:
     """The STORED columns that must be computed again after this change of a column, in order.
@@ -852,7 +854,7 @@ def computed_anew(
     partitioning must be computed again, or an indexed expression or virtual column."""
     is_same = _same_type(old, new) and is_same_meaning(old.type, new.type)
     is_same = is_same and old.generated_expr_string == new.generated_expr_string
-    if is_same or _computes_alike(table, old, new, strict):
+    if is_same or _computes_same_values(table, old, new, strict):
         return None
     affected: dict[int, ColumnInfo] = {}
     waiting = [old]
@@ -874,12 +876,12 @@ def computed_anew(
 def check_computed(table: TableInfo, old: ColumnInfo, new: FieldType) -> None:
     """Raises 8200 if a stored value is computed from the column and the values change meaning."""
     computed = dependents(table, old.name.L)
-    if any(_is_kept(table, column) for column in computed) and not is_same_meaning(old.type, new):
+    if any(_is_stored(table, column) for column in computed) and not is_same_meaning(old.type, new):
         text = f"oldCol is a dependent column '{old.name.O}' for generated column"
         raise unsupported(text)
 
 
-def _computes_alike(table: TableInfo, old: ColumnInfo, new: ColumnInfo, strict: bool) -> bool:
+def _computes_same_values(table: TableInfo, old: ColumnInfo, new: ColumnInfo, strict: bool) -> bool:
     """Whether all values computed from the column stay the same.
 
     The column's values must keep their meaning and encoding, and expressions in indexes their
@@ -899,13 +901,13 @@ def _computes_alike(table: TableInfo, old: ColumnInfo, new: ColumnInfo, strict: 
     return next(types) == next(types)
 
 
-def _is_kept(table: TableInfo, generated: ColumnInfo) -> bool:
+def _is_stored(table: TableInfo, generated: ColumnInfo) -> bool:
     """Whether a generated column's values are stored in rows or indexes, or choose partitions; or
     those of a column that is computed from it."""
     cuts = table.partition is not None and generated.name.L in partition_columns(table.partition)
     is_stored = not generated.is_virtual or bool(indexes_with(table, generated.id)) or cuts
     return is_stored or any(
-        _is_kept(table, column) for column in dependents(table, generated.name.L)
+        _is_stored(table, column) for column in dependents(table, generated.name.L)
     )
 
 

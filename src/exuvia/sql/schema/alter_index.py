@@ -158,7 +158,7 @@ def _is_on(table: TableInfo, index: IndexInfo) -> bool:
     return were == [(part.name.L, part.length) for part in index.idx_cols]
 
 
-def key_back(at: AlterContext, former: IndexInfo | None, undo_of: int) -> Job:
+def undo_key_change(at: AlterContext, former: IndexInfo | None, undo_of: int) -> Job:
     """UNDO of a change of the clustered key. `former`: the former key, None for hidden row ids.
 
     Raises the errors of that change."""

@@ -181,7 +181,7 @@ def _context(
     for job in altering.earlier:
         kind = kind_of(job)
         if kind.names_for_later and kind.crosses_first:
-            altering.with_new_columns = _left_by(job, altering.with_new_columns, altering)
+            altering.with_new_columns = _table_after(job, altering.with_new_columns, altering)
     return altering
 
 
@@ -251,14 +251,14 @@ def _jobs(altering: AlterContext, specs: Sequence[Spec]) -> list[Job]:
                 check_kind(part)
         changes = isinstance(spec, ModifyColumn | RenameColumn) and altering.is_as_mysql
         if (isinstance(spec, AddColumn) or changes) and spec is not effective[-1]:
-            left = _left_by(job, altering.with_new_columns, altering)
+            left = _table_after(job, altering.with_new_columns, altering)
             altering.with_new_columns = _without_replaced(left, before, altering)
     altering.table = before
     jobs = alter_column.with_computed(altering, jobs)
     jobs = alter_index.with_moved_rows(altering, jobs)
-    _check_beside_moved_rows(before, jobs)
+    _check_with_moved_rows(before, jobs)
     if any(kind_of(job).moves_rows for job in jobs):
-        jobs = _with_move_behind(jobs)
+        jobs = _in_order_of_move(jobs)
     if jobs and len(jobs) + len(earlier) > 1:
         for job in earlier:
             check_kind(job)
@@ -267,7 +267,7 @@ def _jobs(altering: AlterContext, specs: Sequence[Spec]) -> list[Job]:
     return jobs
 
 
-def _check_beside_moved_rows(table: TableInfo, jobs: Sequence[Job]) -> None:
+def _check_with_moved_rows(table: TableInfo, jobs: Sequence[Job]) -> None:
     """Check the clauses next to a change that moves rows to other handles. Raises 8200.
 
     Clauses that might fail are filled before the move, in tables without global indexes. The others
@@ -301,7 +301,7 @@ def _keys_otherwise(job: Job, keyed: frozenset[str]) -> bool:
     return modification_of(job).kind == ChangeKind.INDEXES
 
 
-def _with_move_behind(jobs: Sequence[Job]) -> list[Job]:
+def _in_order_of_move(jobs: Sequence[Job]) -> list[Job]:
     """The jobs in order: those that may fail, then the move to other handles, then the rest.
 
     An index whose name is reused is dropped when readers switch to the new rows."""
@@ -332,7 +332,7 @@ def _without_replaced(table: TableInfo, before: TableInfo, altering: AlterContex
     return evolve(table, cols=columns, index_info=indexes or None)
 
 
-def _left_by(job: Job, table: TableInfo, altering: AlterContext) -> TableInfo:
+def _table_after(job: Job, table: TableInfo, altering: AlterContext) -> TableInfo:
     """The table after the job: the job's decisions are applied in memory."""
     submitted = evolve(job, id=1)
     world = CatalogSnapshot(database=altering.database, table=table, table_is_empty=True, now=1)
@@ -350,7 +350,7 @@ def prepared(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ...]:
     """The specs with all names and all implied changes. Raises 3822, 1826, 1059."""
     if at.is_as_mysql:
         specs = [_with_kind(at.table, spec) for spec in specs]
-    specs = _without_checks_that_go(at, _without_fulltext(at, specs))
+    specs = _without_implied_check_drops(at, _without_fulltext(at, specs))
     if at.is_as_mysql:
         specs = _with_key_of_column(at, specs)
         specs = _with_shorter_indexes(at, specs)
@@ -486,7 +486,7 @@ def _with_kind(table: TableInfo, spec: Spec) -> Spec:
     return matches[0] if matches else spec
 
 
-def _without_checks_that_go(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ...]:
+def _without_implied_check_drops(at: AlterContext, specs: Sequence[Spec]) -> tuple[Spec, ...]:
     """The specs without DROP CHECK of a constraint that reads one column, if the statement also
     drops this column: the CHECK is dropped with it."""
     columns = {spec.name.lower() for spec in specs if isinstance(spec, DropColumn)}

@@ -307,7 +307,7 @@ class SchemaReader:
         """The estimated number of keys in the span."""
         return self._store.count(span)
 
-    def shown(self, name: TableName) -> str:
+    def full_name(self, name: TableName) -> str:
         """database.table, as in error texts."""
         return f"{name.db or self.database}.{name.name}"
 
@@ -318,7 +318,7 @@ class SchemaReader:
     def refuse_temporary(self, name: TableName, operation: str) -> None:
         """8200 for a schema change of a temporary table."""
         if self.temporary(name) is not None:
-            raise _of_temporary(operation)
+            raise _temporary_refusal(operation)
 
     def database_named(self, name: str | None) -> DatabaseInfo:
         """The named or else the current database. Raises 1046, 1049, 1044 (a computed one)."""
@@ -346,7 +346,7 @@ class SchemaReader:
         if is_system(info):
             raise ErrUnsupportedDDLOperation(f"schema change of system table '{table.name}'")
         if info.is_local_temporary:
-            raise _of_temporary("ALTER TABLE")
+            raise _temporary_refusal("ALTER TABLE")
         return database, info
 
     def find(self, database: str, table: str) -> tuple[DatabaseInfo, TableInfo] | None:
@@ -360,7 +360,7 @@ class SchemaReader:
         return stored.database, stored.info
 
 
-def _of_temporary(operation: str) -> Refused:
+def _temporary_refusal(operation: str) -> Refused:
     text = f"TiDB doesn't support {operation} for local temporary table"
     return ErrUnsupportedDDLOperation.with_text(text)
 

@@ -52,7 +52,7 @@ def _charset(
     if new == old and all(_is_plain(c) or _of(c) == new for c in table.cols):
         return None
     _check_change(new, old)
-    if columns_too and at.is_as_mysql and any(_sorts_anew(at, c, new) for c in table.cols):
+    if columns_too and at.is_as_mysql and any(_changes_index_order(at, c, new) for c in table.cols):
         return _by_columns(at, new)
     reads_rows = False
     if columns_too:
@@ -93,7 +93,7 @@ def _by_columns(at: AlterContext, new: tuple[str, str]) -> Job:
     return combined([*as_changed_together(jobs), default])
 
 
-def _sorts_anew(at: AlterContext, column: ColumnInfo, new: tuple[str, str]) -> bool:
+def _changes_index_order(at: AlterContext, column: ColumnInfo, new: tuple[str, str]) -> bool:
     """Whether the column is indexed and its keys differ under the new collation."""
     if _is_plain(column) or _order(_of(column)[1]) == _order(new[1]):
         return False

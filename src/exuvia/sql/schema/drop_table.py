@@ -95,7 +95,7 @@ def drop_table(reader: SchemaReader, node: DropTable, text: str) -> Change:
     refusal: Refused | None = None
     jobs: list[JobRequest | Absent] = []
     if node.temporary:
-        jobs = [Absent(reader.shown(name)) for name in tables]
+        jobs = [Absent(reader.full_name(name)) for name in tables]
     elif tables:
         jobs, refusal = _jobs(reader, tables, text)
     fails = refusal is not None or any(isinstance(job, Absent) for job in jobs)
@@ -126,11 +126,11 @@ def _jobs(
                 raise ErrNoSuchTable(database.db_name.O, name.name)
             refuse_cached(info, "Drop Table")
             job = requests.drop_table(database, info, going, query=text)
-            jobs.append(JobRequest(job, reader.shown(name)))
+            jobs.append(JobRequest(job, reader.full_name(name)))
         except Refused as error:
             if error.code not in _ABSENT:
                 return jobs, error
-            jobs.append(Absent(reader.shown(name)))
+            jobs.append(Absent(reader.full_name(name)))
     return jobs, None
 
 
@@ -186,7 +186,7 @@ def recover_table(reader: SchemaReader, node: RecoverTable, text: str) -> Change
     check_adopted(reader, database, evolve(table, name=as_name(name)))
     parents = _judged_keys(reader, table)
     job = requests.recover_table(database, table, name, dropped.id, parents=parents, query=text)
-    return of_job(job, [note_of(error) for error in _left_out(txn, table)])
+    return of_job(job, [note_of(error) for error in _keys_not_recovered(txn, table)])
 
 
 def _judged_keys(reader: SchemaReader, table: TableInfo) -> dict[int, int]:
@@ -200,7 +200,7 @@ def _judged_keys(reader: SchemaReader, table: TableInfo) -> dict[int, int]:
     return {link: meta.parent_of(reader.txn, link) for link in own if link not in theirs}
 
 
-def _left_out(txn: Transaction, table: TableInfo) -> Iterator[Refused]:
+def _keys_not_recovered(txn: Transaction, table: TableInfo) -> Iterator[Refused]:
     """A note for each foreign key that stays with the table which TRUNCATE created in its place."""
     links = meta.keys_of_successor(txn, table)
     for key in table.foreign_keys:

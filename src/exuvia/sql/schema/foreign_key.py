@@ -89,7 +89,7 @@ _EMPTIES = (ReferOption.SET_NULL, ReferOption.SET_DEFAULT)
 Find = Callable[[str, str], tuple[DatabaseInfo, TableInfo] | None]
 
 
-class Made(NamedTuple):
+class KeyWithParent(NamedTuple):
     """A key and its parent. None: the parent is missing, or is the table itself."""
 
     key: FkInfo
@@ -194,20 +194,20 @@ def _public(table: TableInfo, column_name: str) -> ColumnInfo | None:
 
 def with_parent(
     key: FkInfo, table: TableInfo, home: DatabaseInfo, find: Find, checks: bool
-) -> Made:
+) -> KeyWithParent:
     """The key with its parent, checked against the parent."""
     if (key.ref_schema.L, key.ref_table.L) == (home.db_name.L, table.name.L):
         if all(own.L == theirs.L for own, theirs in zip(key.cols, key.ref_cols, strict=True)):
             raise cannot_be_added("its columns refer to themselves")
         check_pair(key, table, table)
-        return Made(key)
+        return KeyWithParent(key)
     located = find(key.ref_schema.O, key.ref_table.O)
     if located is None:
         if checks:
             raise ErrForeignKeyCannotOpenParent(key.ref_table.O)
-        return Made(evolve(key, exuvia_orphan=True))
+        return KeyWithParent(evolve(key, exuvia_orphan=True))
     check_pair(key, table, located[1])
-    return Made(key, located[1])
+    return KeyWithParent(key, located[1])
 
 
 def check_pair(key: FkInfo, child: TableInfo, parent: TableInfo) -> None:
@@ -258,7 +258,7 @@ def new_table_keys(
     database: DatabaseInfo,
     node: CreateTable,
     info: TableInfo,
-) -> list[Made]:
+) -> list[KeyWithParent]:
     """The keys of a new table with their parents. Raises the errors listed in the module."""
     checks, version = keys_are_checked(reader), key_version(reader.txn)
     names = checked_names(node.foreign_keys, (), 0, mysql_prefix(reader, info.name.O))
@@ -442,19 +442,19 @@ def referring(reader: SchemaReader, info: TableInfo) -> Iterator[Referring]:
 
 def check_drop_column(at: AlterContext, column: ColumnInfo) -> None:
     """Raises 1828; 1829 unless foreign_key_checks is OFF."""
-    for key in _staying(at):
+    for key in _remaining_keys(at):
         if column.id in key.exuvia_cols:
             raise ErrFkColumnCannotDrop(column.name.O, key.fk_name.O)
     if not keys_are_checked(at.reader):
         return
     for reference in referring(at.reader, at.table):
-        if column.id in reference.columns and not _goes_too(at, reference):
+        if column.id in reference.columns and not _is_dropped_too(at, reference):
             raise ErrFkColumnCannotDropChild(
                 column.name.O, reference.key.fk_name.O, reference.child.info.name.O
             )
 
 
-def _staying(at: AlterContext) -> list[FkInfo]:
+def _remaining_keys(at: AlterContext) -> list[FkInfo]:
     """The table's keys without those that the same statement drops (mysql mode)."""
     return [key for key in at.table.foreign_keys if key.fk_name.L not in at.dropped_keys]
 
@@ -465,9 +465,9 @@ def check_drop_index(at: AlterContext, index: IndexInfo, dropped_ids: Sequence[i
         return
     without = (index.id, *dropped_ids)
     first = [part.exuvia_column for part in index.idx_cols]
-    needed = [(key.exuvia_cols, key.version) for key in _staying(at)]
+    needed = [(key.exuvia_cols, key.version) for key in _remaining_keys(at)]
     others = referring(at.reader, at.table)
-    needed += [(reference.columns, 1) for reference in others if not _goes_too(at, reference)]
+    needed += [(reference.columns, 1) for reference in others if not _is_dropped_too(at, reference)]
     for columns, version in needed:
         serves = first[: len(columns)] == list(columns)
         names = [c.name for n in columns for c in at.table.cols if c.id == n]
@@ -477,7 +477,7 @@ def check_drop_index(at: AlterContext, index: IndexInfo, dropped_ids: Sequence[i
             raise ErrDropIndexNeededInForeignKey(index.idx_name.O)
 
 
-def _goes_too(at: AlterContext, reference: Referring) -> bool:
+def _is_dropped_too(at: AlterContext, reference: Referring) -> bool:
     """Whether the statement drops this key: a key of the table to itself."""
     return reference.child.info.id == at.table.id and reference.key.fk_name.L in at.dropped_keys
 
@@ -489,24 +489,24 @@ def check_modify(
     values change."""
     is_checked = keys_are_checked(at.reader)
     loses = is_checked and (rewrites or _narrows(old, new))
-    for key in _staying(at):
+    for key in _remaining_keys(at):
         if old.id not in key.exuvia_cols:
             continue
         if new.not_null and not old.not_null and sets_null(key):
             raise ErrForeignKeyColumnNotNull(new.name.O, key.fk_name.O)
         parent = at.reader.schemas.table_by_id(at.txn, meta.parent_of(at.txn, key.exuvia_link))
         theirs = None if parent is None else _partner(key, old.id, parent)
-        if theirs is not None and _parts_from(old.type, new.type, theirs.type, is_checked):
+        if theirs is not None and _makes_incompatible(old.type, new.type, theirs.type, is_checked):
             raise ErrFKIncompatibleColumns(new.name.O, theirs.name.O, key.fk_name.O)
         if loses:
             raise ErrForeignKeyColumnCannotChange(old.name.O, key.fk_name.O)
     for reference in referring(at.reader, at.table):
-        if old.id not in reference.columns or _goes_too(at, reference):
+        if old.id not in reference.columns or _is_dropped_too(at, reference):
             continue
         own = reference.child.info.column_by_id(
             reference.key.exuvia_cols[reference.columns.index(old.id)]
         )
-        if own is not None and _parts_from(old.type, new.type, own.type, is_checked):
+        if own is not None and _makes_incompatible(old.type, new.type, own.type, is_checked):
             raise ErrFKIncompatibleColumns(own.name.O, old.name.O, reference.key.fk_name.O)
         if loses:
             place = f"{reference.child.database.db_name.L}.{reference.child.info.name.L}"
@@ -529,7 +529,7 @@ def _partner(key: FkInfo, column_id: int, parent: Table) -> ColumnInfo | None:
     return parent.info.column_by_id(theirs[at]) if at < len(theirs) else None
 
 
-def _parts_from(old: FieldType, new: FieldType, other: FieldType, is_checked: bool) -> bool:
+def _makes_incompatible(old: FieldType, new: FieldType, other: FieldType, is_checked: bool) -> bool:
     """Whether a change of type makes the two columns of a key incompatible. With foreign_key_checks
     OFF: whether their values cannot be compared at all."""
     if is_checked:

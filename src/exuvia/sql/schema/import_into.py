@@ -89,7 +89,9 @@ def build(reader: SchemaReader, node: ImportInto, text: str) -> ImportRequest:
     older = [member.title for member in before_0_4(reader.txn)]
     if older:
         raise ErrLoadDataPreCheckFailed(f"{', '.join(older)} of an older release serves")
-    reason = why_no_import(meta.with_children(reader.txn, table)) or _what_is_there(reader, table)
+    reason = why_no_import(meta.with_children(reader.txn, table)) or _why_not_importable(
+        reader, table
+    )
     if reason:
         raise ErrLoadDataPreCheckFailed(reason)
     files = _files(reader, node)
@@ -178,7 +180,7 @@ def _number(name: str, value: Value, least: int, most: int) -> int:
     return value
 
 
-def _what_is_there(reader: SchemaReader, table: TableInfo) -> str:
+def _why_not_importable(reader: SchemaReader, table: TableInfo) -> str:
     """The reason why the table cannot be imported into: it has rows, or another import runs.
 
     The job checks both again."""

@@ -162,7 +162,9 @@ def _has_foreign_key(node: CreateTable) -> Iterator[_Advice]:
     for key in node.foreign_keys:
         message = f"a foreign key to {key.reference.table.name}"
         yield _Advice(
-            WARNING, message, "each write reads two tables, and a schema change waits for both"
+            WARNING,
+            message,
+            "each write reads two tables, and changes of both depend on each other",
         )
 
 

@@ -90,7 +90,7 @@ def alter_policy(reader: SchemaReader, node: nodes.AlterPlacementPolicy, text: s
     policy = placement.find_policy(reader.txn, node.name)
     if policy is None:
         return unneeded(ErrPlacementPolicyNotExists(node.name), node.if_exists)
-    return _gone_is_noted(
+    return _change_if_exists(
         requests.alter_policy(policy, settings, query=text), ErrPlacementPolicyNotExists.code, node
     )
 
@@ -102,12 +102,12 @@ def drop_policy(reader: SchemaReader, node: nodes.DropPlacementPolicy, text: str
         return unneeded(ErrPlacementPolicyNotExists(node.name), node.if_exists)
     if placement.is_used(reader.txn, policy):
         raise ErrPlacementPolicyInUse(node.name)
-    return _gone_is_noted(
+    return _change_if_exists(
         requests.drop_policy(policy, query=text), ErrPlacementPolicyNotExists.code, node
     )
 
 
-def _gone_is_noted(
+def _change_if_exists(
     job: Job,
     code: int,
     node: nodes.AlterPlacementPolicy
@@ -368,7 +368,7 @@ def alter_group(reader: SchemaReader, node: nodes.AlterResourceGroup, text: str)
     if not changed.ru_per_sec:
         raise ErrUnknown("unknown resource group mode")
     job = requests.alter_group(changed, query=text)
-    return _gone_is_noted(job, ErrResourceGroupNotExists.code, node)
+    return _change_if_exists(job, ErrResourceGroupNotExists.code, node)
 
 
 def drop_group(reader: SchemaReader, node: nodes.DropResourceGroup, text: str) -> Change:
@@ -383,4 +383,4 @@ def drop_group(reader: SchemaReader, node: nodes.DropResourceGroup, text: str) -
     if users:
         raise ErrUnknown(f"user [{','.join(users)}] depends on the resource group to drop")
     job = requests.drop_group(group, query=text)
-    return _gone_is_noted(job, ErrResourceGroupNotExists.code, node)
+    return _change_if_exists(job, ErrResourceGroupNotExists.code, node)

@@ -75,7 +75,9 @@ def check_rows(at: AlterContext, old: ColumnInfo, modification: Modification) ->
         next((n for n, c in enumerate(at.table.cols) if c.id == modification.kept_column), -1),
     )
     offenders = Offenders(table, change)
-    warned = [Offenders(table, warned_change) for warned_change in _warned_of(change, modification)]
+    warned = [
+        Offenders(table, warned_change) for warned_change in _warning_changes(change, modification)
+    ]
     for run in _runs(at, table):
         for scan in (offenders, *warned):
             scan.look(run, at.txn.snapshot.skip)
@@ -83,10 +85,10 @@ def check_rows(at: AlterContext, old: ColumnInfo, modification: Modification) ->
         raise offending(offenders.error, offenders.number, offenders.first)
     for scan in warned:
         if scan.error is not None:
-            at.warn(scan.error.code, _as_one(scan.error.message, scan.number))
+            at.warn(scan.error.code, _combined_warning(scan.error.message, scan.number))
 
 
-def _warned_of(change: ColumnChange, modification: Modification) -> list[ColumnChange]:
+def _warning_changes(change: ColumnChange, modification: Modification) -> list[ColumnChange]:
     """Changes that refuse the values for which this one only warns."""
     old, new = modification.old_type, modification.column.type
     strict = converter(old, new, modification.old_column_name, moments=modification.moments)
@@ -104,7 +106,7 @@ def _exact(convert: Callable[[Value], Value], value: Value) -> Value:
     return converted
 
 
-def _as_one(message: str, number: int) -> str:
+def _combined_warning(message: str, number: int) -> str:
     """One message for all rows with the same warning."""
     if number == 1:
         return message

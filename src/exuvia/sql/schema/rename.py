@@ -55,9 +55,11 @@ class Renamed:
             raise ErrForbidSchemaChange(database.db_name.O, new.db or self._reader.database)
         if target is None:
             reason = f"Database `{new.db}` doesn't exist"
-            raise ErrErrorOnRename(self._reader.shown(old), self._reader.shown(new), 168, reason)
+            raise ErrErrorOnRename(
+                self._reader.full_name(old), self._reader.full_name(new), 168, reason
+            )
         if self._at(target, new.name) is not None:
-            raise ErrTableExists(self._reader.shown(new))
+            raise ErrTableExists(self._reader.full_name(new))
         check_name(new.name, ErrWrongTableName)
         self._names[_place(database, old)] = None
         self._names[_place(target, new)] = table
@@ -110,7 +112,7 @@ class Renamed:
     def _missing(self, old: TableName, new: TableName, is_alter: bool) -> Refused:
         target = None if is_alter else self._database(new)
         if target is not None and self._at(target, new.name) is not None:
-            return ErrTableExists(self._reader.shown(new))
+            return ErrTableExists(self._reader.full_name(new))
         return ErrNoSuchTable(old.db or self._reader.database, old.name)
 
 

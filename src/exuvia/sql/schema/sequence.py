@@ -70,7 +70,7 @@ def _exists(reader: SchemaReader, database: DatabaseInfo, sequence_name: str) ->
 
 def alter_sequence(reader: SchemaReader, node: AlterSequence, text: str) -> Change:
     """ALTER SEQUENCE [IF EXISTS]. Raises 4139, 1347, 4136."""
-    place = reader.shown(node.sequence)
+    place = reader.full_name(node.sequence)
     try:
         database = reader.database_named(node.sequence.db)
         info = reader.table(database, node.sequence.name)

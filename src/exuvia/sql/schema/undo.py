@@ -47,8 +47,8 @@ from exuvia.sql.generated import PREFIX, names_in
 from exuvia.sql.nodes import AdminEndUndo, AdminUndo
 from exuvia.sql.parse.restore import restored
 from exuvia.sql.parse.text import parse_expression
-from exuvia.sql.schema.alter_column import modify_back
-from exuvia.sql.schema.alter_index import check_added, key_back
+from exuvia.sql.schema.alter_column import undo_modify
+from exuvia.sql.schema.alter_index import check_added, undo_key_change
 from exuvia.sql.schema.change import AlterContext, Change, SchemaReader, of_job
 from exuvia.sql.schema.column_definition import check_name
 
@@ -65,7 +65,7 @@ def undo(reader: SchemaReader, node: AdminUndo, text: str) -> Change:
     if retained.kind == "modify":
         new_name = check_name(node.new_name or retained.name, ErrWrongColumnName)
         at = AlterContext(reader, database, table, text)
-        return of_job(modify_back(at, retained, new_name), at.notes)
+        return of_job(undo_modify(at, retained, new_name), at.notes)
     if retained.kind == "key":
         if stands_again(table, retained):
             raise _cannot_undo(node.job, "its table has another primary key since")
@@ -73,7 +73,7 @@ def undo(reader: SchemaReader, node: AdminUndo, text: str) -> Change:
         if retained.definition is not None:
             former, _ = _as_named_now(node.job, table, retained, retained.name)
         at = AlterContext(reader, database, table, text)
-        return of_job(key_back(at, former, node.job), at.notes)
+        return of_job(undo_key_change(at, former, node.job), at.notes)
     error = ErrWrongNameForIndex if retained.kind == "index" else ErrWrongColumnName
     new_name = check_name(node.new_name or retained.name, error)
     if retained.definition is None:

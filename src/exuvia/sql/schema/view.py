@@ -79,7 +79,7 @@ def create_view(reader: SchemaReader, node: CreateView, text: str) -> Change:
         raise ErrViewSelectVariable()
     if walks.find(query, exp.Version):  # AS OF TIMESTAMP
         raise ErrViewInvalid(context.database_of(node.view.db or ""), node.view.name)
-    _forbid_itself(context, node)
+    _hide_replaced_view(context, node)
     _refuse_temporary(context, query)
     parts = arms_of(query)
     output = relational.plan(query, context).columns
@@ -96,7 +96,7 @@ def create_view(reader: SchemaReader, node: CreateView, text: str) -> Change:
     stored_text = view_text(query, source.tokens, source.text, reader.database, arms)
     titles = _titles(node, columns)
     database = reader.database_named(node.view.db)
-    former = _holder(reader, database, node)
+    former = _replaced_view(reader, database, node)
     view = ViewInfo(
         view_algorithm=ALGORITHMS.index(node.algorithm),
         view_definer=definer,
@@ -127,7 +127,7 @@ def _refuse_temporary(context: Context, query: exp.Expression) -> None:
             raise ErrViewSelectTmptable(temporary.info.name.O)
 
 
-def _forbid_itself(context: Context, node: CreateView) -> None:
+def _hide_replaced_view(context: Context, node: CreateView) -> None:
     """Hide a replaced view from the query that replaces it, which gets 1146."""
     if not node.or_replace:
         return
@@ -163,7 +163,7 @@ def _column(at: int, title: str, column: OutputColumn) -> ColumnInfo:
     return ColumnInfo(id=at + 1, name=name(title), offset=at, type=kind)
 
 
-def _holder(reader: SchemaReader, database: DatabaseInfo, node: CreateView) -> int:
+def _replaced_view(reader: SchemaReader, database: DatabaseInfo, node: CreateView) -> int:
     """The id of the view to be replaced, 0 if no view has the name. Raises 1050, 1347."""
     try:
         existing = reader.table(database, node.view.name)
@@ -189,7 +189,7 @@ def drop_objects(
     """Drop views or sequences, with one job each; the error or note lists all missing ones."""
     jobs = [_drop_job(reader, table_name, kind, text) for table_name in node.tables]
     job_requests = tuple(
-        Absent(reader.shown(table_name)) if job is None else JobRequest(job)
+        Absent(reader.full_name(table_name)) if job is None else JobRequest(job)
         for table_name, job in zip(node.tables, jobs, strict=True)
     )
     return Change(job_requests, existence=Existence(is_noted=node.if_exists, error=unknown))
@@ -233,7 +233,7 @@ def with_distinct_names(
     distinct = []
     for n, column in enumerate(columns):
         if n in unnamed:
-            column = column._replace(name=_free(column.name, used_names))
+            column = column._replace(name=_free_name(column.name, used_names))
             used_names.add(column.name.lower())
         distinct.append(column)
     return distinct
@@ -252,7 +252,7 @@ def _unnamed(items: Sequence[exp.Expression], count: int) -> set[int]:
     }
 
 
-def _free(title: str, used_names: set[str]) -> str:
+def _free_name(title: str, used_names: set[str]) -> str:
     candidate, number = title, 0
     while candidate.lower() in used_names:
         candidate = f"{GENERATED_NAME}{number}_{title}" if number else f"{GENERATED_NAME}{title}"
