@@ -10,7 +10,7 @@ from exuvia.base.errors import Refused
 from exuvia.catalog import meta, reader
 from exuvia.catalog.model import SchemaState, evolve
 from exuvia.ddl import admin, gc_worker, kept, queue, requests
-from exuvia.ddl.actions.undo import it_can_be_kept_no_more
+from exuvia.ddl.actions.undo import element_can_no_longer_be_retained
 from exuvia.ddl.decision import CatalogSnapshot
 from exuvia.ddl.job import ActionCode, JobState
 from exuvia.kv import keys
@@ -270,7 +270,7 @@ def test_an_index_of_elements_that_took_the_name_meanwhile_is_not_hidden(world, 
     txn.rollback()
     for name, fits in (("ia", True), ("im", False), ("um", False)):
         job = requests.drop_index(table.database, table.info, name)
-        refused = it_can_be_kept_no_more(job, CatalogSnapshot(table=table.info))
+        refused = element_can_no_longer_be_retained(job, CatalogSnapshot(table=table.info))
         assert (refused is None) == fits, name
 
 
@@ -349,7 +349,7 @@ def test_what_is_not_kept_is_dropped_as_ever_and_says_so(session, change, why):
     assert any(why in each.message for each in warned)
     ((job_id,),) = rows(session, "SELECT MAX(job_id) FROM information_schema.ddl_jobs")
     assert not rows(session, "SELECT * FROM information_schema.exuvia_undo")
-    assert "was not kept" in said(session, f"ADMIN UNDO DDL JOB {job_id}")[1]
+    assert "nothing was retained" in said(session, f"ADMIN UNDO DDL JOB {job_id}")[1]
 
 
 def test_a_partial_index_comes_back_with_the_rows_that_it_holds_now(session):
@@ -792,8 +792,8 @@ def test_what_is_computed_from_it_since_is_in_the_way(prices, change, code):
     run(prices, f"ALTER TABLE u DROP {kind} {name}")
     if code == 8272:  # it is kept
         code, text = said(prices, f"ADMIN UNDO DDL JOB {job_id}")
-        assert code == 8200 and "what was before DDL job" in text
-        run(prices, f"ADMIN END UNDO DDL JOB {text.split()[-4]}")
+        assert code == 8200 and "retains data for UNDO of DDL job" in text
+        run(prices, f"ADMIN END UNDO DDL JOB {text.split()[-3]}")
     run(prices, f"ADMIN UNDO DDL JOB {job_id}")
     assert str(rows(prices, "SELECT p FROM u WHERE id = 4")[0][0]) == "4.99"
 
@@ -897,7 +897,7 @@ def test_a_change_of_the_same_column_names_the_job(prices, change):
     run(prices, "ALTER TABLE u DROP INDEX ip, DROP INDEX up")
     job_id = dropped(prices, "ALTER TABLE u MODIFY p INT", "p")
     code, text = said(prices, f"ALTER TABLE u {change}")
-    assert code == 8200 and f"ADMIN END UNDO DDL JOB {job_id} gives it up" in text
+    assert code == 8200 and f"ADMIN END UNDO DDL JOB {job_id} discards it" in text
     run(prices, f"ADMIN END UNDO DDL JOB {job_id}")
     assert not rows(prices, "SELECT * FROM information_schema.exuvia_undo")
     run(prices, "SET exuvia_undo_s = 0")
@@ -909,7 +909,7 @@ def test_an_index_on_it_that_is_kept_comes_back_first(prices):
     job_id = dropped(prices, "ALTER TABLE u MODIFY p INT", "p")
     index_job = dropped(prices, "ALTER TABLE u DROP INDEX ip", "ip")
     code, text = said(prices, f"ADMIN UNDO DDL JOB {job_id}")
-    assert code == 8200 and f"ADMIN UNDO DDL JOB {index_job} takes it back" in text
+    assert code == 8200 and f"ADMIN UNDO DDL JOB {index_job} restores it" in text
     run(prices, f"ADMIN UNDO DDL JOB {index_job}")
     run(prices, f"ADMIN UNDO DDL JOB {job_id}")
     run(prices, "ADMIN CHECK TABLE u")
@@ -948,16 +948,16 @@ def test_a_modify_that_is_not_kept_says_so(prices, change, why):
     assert any(why in each.message for each in warned)
     ((job_id,),) = rows(prices, "SELECT MAX(job_id) FROM information_schema.ddl_jobs")
     assert not rows(prices, "SELECT * FROM information_schema.exuvia_undo")
-    assert "was not kept" in said(prices, f"ADMIN UNDO DDL JOB {job_id}")[1]
+    assert "nothing was retained" in said(prices, f"ADMIN UNDO DDL JOB {job_id}")[1]
 
 
 def test_explain_says_what_a_kept_modify_costs(prices):
     told = rows(prices, "EXPLAIN ALTER TABLE u MODIFY p INT")
     (cost,) = [each[4] for each in told if "Keeps" in each[0]]
-    assert "goes on holding the former value" in cost and "UNDO writes 4 row(s)" in cost
+    assert "also keeps the former value" in cost and "UNDO writes 4 row(s)" in cost
     told = rows(prices, "EXPLAIN ALTER TABLE u MODIFY n VARCHAR(40)")
     (cost,) = [each[4] for each in told if "Keeps" in each[0]]
-    assert cost.startswith("no write meanwhile")
+    assert cost.startswith("no extra write meanwhile")
 
 
 def test_a_table_that_comes_back_has_no_former_values(prices):
@@ -1025,7 +1025,7 @@ def test_a_table_that_is_renamed_takes_it_along(session):
 def test_a_change_that_cannot_go_on_beside_it_names_the_job(session, change):
     job_id = dropped(session, "ALTER TABLE t DROP INDEX ia", "ia")
     code, text = said(session, change)
-    assert code == 8200 and f"ADMIN END UNDO DDL JOB {job_id} gives it up" in text
+    assert code == 8200 and f"ADMIN END UNDO DDL JOB {job_id} discards it" in text
     run(session, f"ADMIN END UNDO DDL JOB {job_id}")
     run(session, change)
     assert said(session, f"ADMIN UNDO DDL JOB {job_id}")[0] == 1105

@@ -10,7 +10,7 @@ from exuvia.base.limits import REORG_BATCH_ROWS
 from exuvia.catalog import reader, writer
 from exuvia.catalog.model import SchemaState, TableInfo, evolve
 from exuvia.catalog.table import Table
-from exuvia.ddl.actions.rekey import with_ids_beside
+from exuvia.ddl.actions.rekey import with_hidden_id_rows
 from exuvia.kv import keys as k
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import Bulk, BulkResult
@@ -28,7 +28,7 @@ ROWS = 40
 
 
 def moving(info: TableInfo, state: SchemaState) -> TableInfo:
-    info = with_ids_beside(info, (777,))
+    info = with_hidden_id_rows(info, (777,))
     assert info.exuvia_rekey is not None
     return evolve(info, exuvia_rekey=evolve(info.exuvia_rekey, state=state))
 

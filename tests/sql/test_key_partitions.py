@@ -172,7 +172,7 @@ def test_truncated_rows_of_another_algorithm_do_not_come_back(session, older, mo
     job = rows(session, "SELECT JOB_ID FROM information_schema.exuvia_undo")[0][0]
     run(session, "ALTER TABLE t ADD PARTITION PARTITIONS 1")
     run(session, "ALTER TABLE t COALESCE PARTITION 1")
-    with pytest.raises(Refused, match="the partitions of its table are others now"):
+    with pytest.raises(Refused, match="the partitions of its table have changed"):
         run(session, f"ADMIN UNDO DDL JOB {job}")
 
 

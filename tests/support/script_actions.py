@@ -52,7 +52,7 @@ from exuvia.ddl.actions.partition_move import WHOLE_TABLE
 from exuvia.ddl.actions.placement import Attributes, Placement
 from exuvia.ddl.actions.rename import Renaming
 from exuvia.ddl.actions.ttl import AlterTtlArgs
-from exuvia.ddl.job import ActionCode, Job, UndoAsked
+from exuvia.ddl.job import ActionCode, Job, UndoRequest
 from exuvia.pipeline.reorg import ImportSource, SourceFile
 from exuvia.sql.access.partitions import MOVER, route_of
 from support.small_cluster import SmallCluster
@@ -323,7 +323,7 @@ B7 = column("b", default="7")
 
 def kept_for_undo(job: Job, hides: bool = True) -> Job:
     """The drop as a session asks for it that wants it kept."""
-    return evolve(job, exuvia_undo=UndoAsked(UNDO_S, hides))
+    return evolve(job, exuvia_undo=UndoRequest(UNDO_S, hides))
 
 
 def _kept_drop(make: Callable[..., Job], text: str, hides: bool = True) -> Request:

@@ -1,4 +1,4 @@
-"""Schema changes: a job, walked through the F1 states, one transaction a step.
+"""Schema changes: each job walks through the F1 states, one transaction a step.
 
 requests -> submit -> queue -> manager -> worker: decide -> apply -> commit -> wait -> next step
                                              |

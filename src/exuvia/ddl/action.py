@@ -2,17 +2,19 @@
 
     Action("add index", code, element, path=(Step(ABSENT, DELETE_ONLY), ...), undo=DROP_INDEX)
 
-Two states may live side by side for an element that follows rows (an index, a column) when
+Statements in two states may run at the same time on an element that follows rows (an index, a
+column) if
 
-    who adds entries meets only those who remove them      else an entry outlives its row
-    who reads meets only those who add and remove          else an entry is missing
+    one adds entries       and the other removes them             else an entry outlives its row
+    one reads              and the other adds and removes         else an entry is missing
 
-(F1, section 4; `tests/laws` derives the same relation by trying every small database and
-statement.) A table or a database follows nothing: nobody who does not know it can act on it, so
-every pair of its states is compatible.
+This is section 4 of F1; `tests/laws` derives the same relation by trying every small database and
+statement. A table or a database follows no rows: a statement that does not know it cannot use it.
+So every pair of its states is compatible.
 
-Undo is never written twice: a failed ADD enters the opposite action at the state reached, through
-the step that leaves this state, or one with the same duties (WRITE_REORG is left as WRITE_ONLY).
+Undo is never written twice: a failed ADD enters the opposite action at the state reached. It enters
+through the step that leaves this state, or one with the same duties (WRITE_REORG is left as
+WRITE_ONLY).
 """
 
 from collections.abc import Callable, Iterable
@@ -28,7 +30,7 @@ from exuvia.ddl.job import ActionCode, Job
 
 Refuse = Callable[[Job, CatalogSnapshot], Refused | None]
 Edit = Callable[[Job, CatalogSnapshot], tuple[Job, CatalogSnapshot]]
-After = Callable[[Job, CatalogSnapshot], Refused | StepWait | None]  # None: go on
+After = Callable[[Job, CatalogSnapshot], Refused | StepWait | None]  # None: continue
 Leave = Callable[[Job, CatalogSnapshot], tuple[DeleteRange, ...]]
 Publish = Callable[[Job, CatalogSnapshot, CatalogSnapshot], JobEvent | tuple[JobEvent, ...]]
 Restore = Callable[[Job], int]
@@ -40,11 +42,16 @@ Judges = Callable[[Job, TableInfo], frozenset[TouchedRule]]
 
 
 class ElementUse(NamedTuple):
-    """What a change does with an element of its table, so that nothing else of the same statement
-    changes it too, nor another one before it (ddl/seen.py). `noun`: "column", "index",
-    "constraint", "foreign key"; for seen.py alone "type", "key", "table". `verb`: "add",
-    "drop" or "modify"; "use", of what may not be changed, "need", of what may be modified,
-    "place"."""
+    """How a change uses an element of its table.
+
+    No other change of the same statement may change the element, and no pending earlier change
+    (ddl/seen.py).
+
+        noun    "column", "index", "constraint", "foreign key"; in seen.py also "type", "key" or
+                "table"
+        verb    "add", "drop", "modify", "place"
+                "use": the element must not be changed; "need": it may be modified, not dropped
+    """
 
     noun: str
     verb: str
@@ -55,13 +62,15 @@ Uses = Callable[[Job], Iterable[ElementUse]]
 
 
 def of_whole_table(_: Job) -> tuple[ElementUse, ...]:
-    """`Action.uses` of a change that counts on all of its table."""
+    """`Action.uses` of a change that depends on all of its table."""
     return (ElementUse("table", "use", ""),)
 
 
 class Judged(Enum):
-    """Which rule that an action brings rows that stand may break: a session looks at those of a
-    small table before it asks."""
+    """The rules that existing rows may break because of an action.
+
+    A session checks the rows of a small table before it submits the job.
+    """
 
     NOTHING = 0
     INDEXES = 1
@@ -69,7 +78,7 @@ class Judged(Enum):
 
 
 class GetsId(Enum):
-    """What an action creates under an id that the submitter takes for it."""
+    """The element whose id the submitter allocates."""
 
     NOTHING = 0
     DATABASE = 1
@@ -77,7 +86,7 @@ class GetsId(Enum):
 
 
 class Element(NamedTuple):
-    """What an action moves through the states."""
+    """The element that an action moves through the states."""
 
     noun: str
     follows_rows: bool
@@ -85,23 +94,21 @@ class Element(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One transaction, one schema version: from one state to a neighbour."""
+    """One transaction with one schema version: from one state to a neighbour."""
 
     source: SchemaState
     target: SchemaState
-    edit: Edit | None = None  # what else changes, before the element moves
-    after: After | None = None  # what must be true first
-    leaves: Leave | None = None  # ranges to be emptied behind it
-    event: Publish | None = None  # published when the job ends well
-    fences_tables: Fence | None = (
-        None  # tables whose writers must plan anew: id or key range is taken away
-    )
-    restores_ranges_of: Restore | None = (
-        None  # the ended job whose ranges are taken back from deletion
-    )
-    keeps: Keep | None = None  # what of it can be taken back for a while
-    ends_undo_of: Restore | None = None  # the ended job that can be taken back no more
-    barrier: bool = False  # only proves that no older writer is left: spends no schema version
+    edit: Edit | None = None  # other changes, made before the element moves
+    after: After | None = None  # the condition of the step
+    leaves: Leave | None = None  # ranges that are emptied in the background afterwards
+    event: Publish | None = None  # published when the job ends successfully
+    # tables whose writers must plan again: their id or key range is gone
+    fences_tables: Fence | None = None
+    # the ended job whose ranges must not be emptied any more
+    restores_ranges_of: Restore | None = None
+    keeps: Keep | None = None  # data that UNDO can restore for a while
+    ends_undo_of: Restore | None = None  # the ended job that can no longer be undone
+    barrier: bool = False  # only waits for older writers: no schema version
 
 
 class Action(NamedTuple):
@@ -114,43 +121,48 @@ class Action(NamedTuple):
     refuses: tuple[Refuse, ...] = ()
     undo: Optional["Action"] = None
     reads: Reads | None = None
-    post_commit: tuple[Step, ...] = ()  # behind the non-revertible point: nothing turns back
-    choose: Callable[[Job], "Action"] | None = None  # one code, several paths: which one it is
-    reorg: bool = False  # it takes a reorg worker
+    post_commit: tuple[Step, ...] = ()  # after the non-revertible point
+    # for a code with several paths: the action of the job
+    choose: Callable[[Job], "Action"] | None = None
+    reorg: bool = False  # needs a reorg worker
     alterable: bool = False  # ADMIN ALTER DDL JOBS changes the pace of its reorg
-    mixes: bool = False  # it may be one of several changes of an ALTER TABLE
-    hides: bool = False  # it begins or ends where an element is kept for UNDO: hidden, write only
-    ages: bool = True  # while it is held, others may change what it has filled
-    merges: bool = False  # several of one statement become one, with the arguments of all
-    opens_later: bool = False  # clients see the change behind the non-revertible point only
-    crosses_first: bool = False  # puts columns at places, and under a name: others find those
-    moves_rows: bool = False  # to other handles; drops of the same statement begin after it
-    fills: bool = False  # elements of the rows, which go along when these move to other handles
+    mixes: bool = False  # may be one of several changes of an ALTER TABLE
+    has_hidden_end: bool = False  # begins or ends with an element hidden for UNDO (write only)
+    # whether a job that is held for long must verify its backfill again
+    verification_expires: bool = True
+    merges: bool = False  # several in one statement become one, with the arguments of all
+    opens_later: bool = False  # clients see the change only after the non-revertible point
+    # crosses before the others: it sets places and names of columns, which they look up
+    crosses_before_others: bool = False
+    # moves rows to other handles; drops of the same statement begin afterwards
+    moves_rows: bool = False
+    fills: bool = False  # backfills elements of rows, which move with the rows to other handles
     frees_name: bool = False  # crosses earlier: another sub-job may use the column's name
-    names_for_later: bool = False  # later sub-jobs of the statement may name what it makes
-    former_name: Callable[[Job], str] | None = None  # of the column that it changes
-    uses: Uses | None = None  # what of the table it changes, and what it counts on
+    names_for_later: bool = False  # later sub-jobs of the statement may use the names it creates
+    former_name: Callable[[Job], str] | None = None  # the former name of the column it changes
+    uses: Uses | None = None  # the elements of the table that it changes or depends on
     judged: Judged = Judged.NOTHING
-    changes_columns: bool = (
-        False  # a CHECK of the same statement is judged with them as they become
-    )
-    judges: Judges | None = None  # rules of the table that it touches and has judged
-    dropped_table: Callable[[Job], TableInfo | None] | None = None  # what it left to be recovered
-    gets_id: GetsId = GetsId.NOTHING  # what the submitter gives an id to, besides the job
-    names: Names | None = None  # names of tables that it takes or gives up
-    whole_database: bool = False  # it makes or drops a database
+    # a CHECK of the same statement is validated with the columns as changed
+    changes_columns: bool = False
+    judges: Judges | None = None  # rules of the table that it affects and has validated
+    # the table that RECOVER can restore
+    dropped_table: Callable[[Job], TableInfo | None] | None = None
+    # the element whose id the submitter allocates, besides the job's
+    gets_id: GetsId = GetsId.NOTHING
+    names: Names | None = None  # names of tables that it acquires or releases
+    whole_database: bool = False  # creates or drops a database
     drops_database: bool = False
-    without_undo: str = ""  # what is said of one that left nothing for UNDO
-    manner: Callable[[Job], object] | None = None  # jobs of one action, but not of one manner,
-    # say nothing of each other's speed
+    without_undo: str = ""  # the error text of UNDO if nothing was retained
+    # two jobs of one action with different manners do not predict each other's speed
+    manner: Callable[[Job], object] | None = None
 
     def waits_in(self, state: SchemaState, post_commit: bool = False) -> bool:
-        """Whether a reorg may run while the job stands in that state."""
+        """Whether a reorg may run while the job is in that state."""
         steps = self.post_commit if post_commit else self.path
         return any(step.source == state and step.after for step in steps)
 
     def step_from(self, state: SchemaState, post_commit: bool = False) -> Step:
-        """The step that leaves the state or, entered from the other side, one of its duties."""
+        """The step that leaves the state, or else one that leaves a state with the same duties."""
         for step in self.post_commit if post_commit else self.path:
             if step.source == state:
                 return step
@@ -161,7 +173,7 @@ class Action(NamedTuple):
 
 
 def compatible(one: SchemaState, other: SchemaState) -> bool:
-    """Whether statements of both states may meet on one table, see the module."""
+    """Whether statements in both states may run at the same time on one table."""
 
     def allows(this: SchemaState, that: SchemaState) -> bool:
         mine, theirs = DUTIES[this], DUTIES[that]
@@ -173,21 +185,22 @@ def compatible(one: SchemaState, other: SchemaState) -> bool:
 
 
 def load(action: Action) -> Action:
-    """The action itself, once its table is found sound. Raises Broken."""
+    """Returns the action after checking its table of steps. Raises Broken."""
     for step, following in pairwise(action.path):
         if step.target != following.source:
             raise Broken(f"{action.label}: {step.target.name} is not where the next step begins")
     ends = {action.path[0].source, action.path[-1].target}
     whole = ends == {SchemaState.ABSENT, SchemaState.PUBLIC}
-    if action.element.follows_rows and not (whole or action.hides):
+    if action.element.follows_rows and not (whole or action.has_hidden_end):
         raise Broken(f"{action.label}: a path leads between ABSENT and PUBLIC")
     if action.element.follows_rows:
-        # states in a row in which all writers add entries; who begins hidden has one behind it
-        adding = int(action.hides and DUTIES[action.path[0].source].adds)
+        # The number of consecutive states in which all writers add entries. If the path begins in a
+        # hidden state, that state counts.
+        adding = int(action.has_hidden_end and DUTIES[action.path[0].source].adds)
         for step in action.path:
             if not compatible(step.source, step.target):
-                met = f"{step.source.name} and {step.target.name}"
-                raise Broken(f"{action.label}: {met} cannot meet")
+                states = f"{step.source.name} and {step.target.name}"
+                raise Broken(f"{action.label}: {states} cannot meet")
             if step.target == SchemaState.PUBLIC and adding < 2:
                 raise Broken(
                     f"{action.label}: before PUBLIC a state must prove that all writers add"

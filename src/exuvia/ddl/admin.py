@@ -1,16 +1,16 @@
-"""What an operator does to unfinished jobs: rows are changed here, their owner acts on them.
+"""Operators' commands on unfinished jobs: they change rows here, and the owner acts on them.
 
     cancel   queueing, running, paused -> cancelling      8225 finished, 8226 not revertible, 8224
     pause    queueing, running -> pausing                 8262 twice, 8260 not revertible
     resume   paused -> queueing                           8261 by another operator, or not paused
-    hold     it is to wait before it is public            1105 too late for that
-    complete held -> queueing, or it is not to be held    1105 nobody holds it
-             it waits for its window -> it starts now
+    hold     the job will wait before it is public        1105 too late
+    complete held -> queueing, or cancels the hold        1105 not held
+             waits for its window -> starts now
     alter    a reorg's threads, rows and bytes, from its next batch on
 
-All jobs of one statement are changed by one transaction; each has an answer of its own. `m/admin`
-tells the owner which jobs to look at now, also those that wait behind others: a job that has not
-begun may be cancelled or paused before its turn.
+All jobs of one statement are changed by one transaction; each has its own result. `m/admin` lists
+the jobs that the owner must look at now. It includes queued jobs, which may be cancelled or paused
+before their turn.
 """
 
 from collections.abc import Callable, Iterable
@@ -43,7 +43,7 @@ _WAITING = (JobState.NONE, JobState.QUEUEING)
 
 
 def cancelled(job: Job, by: int) -> Job | Refused:
-    """The job as a cancel leaves it."""
+    """The job after a cancel, or the error."""
     if job.state in (JobState.DONE, JobState.SYNCED):
         return ErrCancelFinishedDDLJob(job.id)
     if job.state in (JobState.CANCELLED, JobState.ROLLINGBACK, JobState.ROLLBACK_DONE):
@@ -54,7 +54,7 @@ def cancelled(job: Job, by: int) -> Job | Refused:
 
 
 def paused(job: Job, by: int) -> Job | Refused:
-    """The job as a pause leaves it."""
+    """The job after a pause, or the error."""
     if job.state in (JobState.PAUSING, JobState.PAUSED):
         return ErrPausedDDLJob(job.id)
     if job.state in _WAITING or (job.state == JobState.RUNNING and is_revertible(job)):
@@ -64,30 +64,30 @@ def paused(job: Job, by: int) -> Job | Refused:
 
 
 def resumed(job: Job, by: int) -> Job | Refused:
-    """The job as a resume leaves it."""
+    """The job after a resume, or the error."""
     if job.exuvia_held:
         return ErrCannotResumeDDLJob(job.id, "it is held: ADMIN COMPLETE DDL JOBS completes it")
     if job.state != JobState.PAUSED:
         state, schema = JOB_STATE_TEXT[job.state], STATE_TEXT[job.schema_state]
-        said = f"job has not been paused, job state:{state}, schema state:{schema}"
-        return ErrCannotResumeDDLJob(job.id, said)
+        reason = f"job has not been paused, job state:{state}, schema state:{schema}"
+        return ErrCannotResumeDDLJob(job.id, reason)
     if job.admin_operator != by:
         paused_by, resumed_by = _OPERATORS[job.admin_operator], _OPERATORS[by]
-        said = f"job has been paused by [{paused_by}], should not resumed by [{resumed_by}]"
-        return ErrCannotResumeDDLJob(job.id, said)
+        reason = f"job has been paused by [{paused_by}], should not resumed by [{resumed_by}]"
+        return ErrCannotResumeDDLJob(job.id, reason)
     return evolve(job, state=JobState.QUEUEING, admin_operator=NOBODY, exuvia_wait="")
 
 
 def held(job: Job, by: int) -> Job | Refused:
-    """The job as a hold leaves it."""
+    """The job after a hold, or the error."""
     may = job.state in (*_WAITING, JobState.RUNNING, JobState.PAUSING, JobState.PAUSED)
     if not may or not is_revertible(job):
-        return ErrUnknown(f"ddl job {job.id} cannot be held: it is too far")
+        return ErrUnknown(f"ddl job {job.id} cannot be held: it is past its non-revertible point")
     return job if job.exuvia_hold else evolve(job, exuvia_hold=BEFORE_PUBLIC)
 
 
 def completed(job: Job, by: int) -> Job | Refused:
-    """The job as ADMIN COMPLETE leaves it."""
+    """The job after ADMIN COMPLETE, or the error."""
     if job.exuvia_group:
         return ErrUnknown(
             f"ddl job {job.id} is one of a group: ADMIN COMPLETE DDL GROUP {job.exuvia_group}"
@@ -106,14 +106,14 @@ def completed(job: Job, by: int) -> Job | Refused:
 
 
 def unfinished(txn: Transaction, watch: OwnerWatch | None, now: float) -> list[Job]:
-    """The queue by id. Where its owner does not look after it, that is what each job waits for."""
+    """Unfinished jobs by id. If the owner is not working, that is the reason each of them waits."""
     jobs = queue.unfinished(txn)
     trouble = watch.trouble(txn, now) if jobs and watch is not None else ""
     return [_with_trouble(job, trouble) for job in jobs] if trouble else jobs
 
 
 def reason_to_wait(txn: Transaction, watch: OwnerWatch | None, now: float, job_id: int) -> str:
-    """What one job waits for, as `unfinished` shows it; "" if it does not wait or has ended."""
+    """The reason one job waits, as `unfinished` shows it; "" if it does not wait or has ended."""
     job = queue.get(txn, job_id)
     if job is None:
         return ""
@@ -141,8 +141,10 @@ _COMMANDS = {
 def command(
     txn: Transaction, kind: str, ids: Iterable[int], by: int = END_USER
 ) -> list[tuple[int, Refused | None]]:
-    """Change jobs in the caller's transaction; (id, why it was not done). No id: every job that is
-    to be held, and is not one of a group."""
+    """Change jobs in the caller's transaction. Returns (job id, error or None) of each.
+
+    Without ids: every job with a hold that is not in a group.
+    """
     ids = tuple(ids) or [
         job.id for job in queue.unfinished(txn) if job.exuvia_hold and not job.exuvia_group
     ]
@@ -156,18 +158,19 @@ def command_now(
     by: int = END_USER,
     guard: Callable[[Transaction], None] = lambda txn: None,
 ) -> list[tuple[int, Refused | None]]:
-    """The same in a transaction of its own, with its member's epoch in it (law 2).
+    """Like `command`, in its own transaction with the member's epoch (law 2).
 
-    Raises Deposed; Unavailable where the owner is always first."""
-    wanted = tuple(ids)
+    Raises Deposed; Unavailable if the owner commits first at every attempt.
+    """
+    job_ids = tuple(ids)
 
     def work(txn: Transaction) -> list[tuple[int, Refused | None]]:
         guard(txn)
-        return command(txn, kind, wanted, by)
+        return command(txn, kind, job_ids, by)
 
     try:
         return store.transact(work)
-    except Conflict:  # its owner wrote one of the rows, each time
+    except Conflict:  # the owner wrote one of the rows at every attempt
         raise Unavailable("the jobs change too fast: try again") from None
 
 
@@ -186,12 +189,12 @@ def _one(txn: Transaction, kind: str, job_id: int, by: int) -> Refused | None:
 
 
 def is_alterable(job: Job) -> bool:
-    """Whether its reorg may be given settings."""
+    """Whether settings can be set for the job's reorg."""
     return kind_of(job).alterable and is_reorg(job)
 
 
 def alter(txn: Transaction, job_id: int, own: Own) -> None:
-    """Give a job's reorg settings of its own. Raises 1105 where it has none, or has ended."""
+    """Set settings of one job's reorg. Raises 1105 if the job has no reorg or has ended."""
     job = queue.get(txn, job_id)
     if job is None:
         raise ErrUnknown(f"ddl job {job_id} is not running")
@@ -201,23 +204,23 @@ def alter(txn: Transaction, job_id: int, own: Own) -> None:
             "ADD INDEX, MODIFY COLUMN, and ALTER TABLE REORGANIZE PARTITION",
         )
     meta = dict(job.reorg_meta or {})
-    given = {name: getattr(own, name) for name in own.__struct_fields__}
-    meta.update({name: value for name, value in given.items() if value is not None})
+    settings = {name: getattr(own, name) for name in own.__struct_fields__}
+    meta.update({name: value for name, value in settings.items() if value is not None})
     queue.update(txn, evolve(job, reorg_meta=meta, admin_operator=END_USER))
-    write_own(txn, job_id, Own(**{name: meta.get(name) for name in given}))
+    write_own(txn, job_id, Own(**{name: meta.get(name) for name in settings}))
 
 
 # -- the owner's side ------------------------------------------------------------------------------
 
 
 def jobs_commanded(txn: Transaction, most: int) -> list[int]:
-    """Jobs that an operator changed since the owner looked."""
+    """Ids of jobs that an operator has changed since the owner looked."""
     prefix = keys.meta("admin")
-    found = txn.scan(keys.span_of(prefix), limit=most)
-    return [keys.read_number(key[len(prefix) :]) for key, _ in found]
+    entries = txn.scan(keys.span_of(prefix), limit=most)
+    return [keys.read_number(key[len(prefix) :]) for key, _ in entries]
 
 
 def forget_commands(txn: Transaction, ids: Iterable[int]) -> None:
-    """The owner has looked at them."""
+    """Remove the notes of jobs that the owner has looked at."""
     for job_id in ids:
         txn.delete(keys.meta("admin", job_id))

@@ -1,11 +1,11 @@
-"""A decision becomes one transaction; the snapshot is read from the same one (law 4).
+"""Applies a decision in one transaction, which has also read the snapshot (law 4).
 
-    read_snapshot   what the snapshot shows of a job's elements
+    read_snapshot   the snapshot of a job's elements
     apply           catalog, version and diff, revisions, announcement, reorg epoch, ranges, events,
                     job row or history
     changes_of      an event of a finished job as the change that subscribers get
 
-Nothing here chooses and nothing here commits.
+This module neither decides nor commits.
 """
 
 import math
@@ -40,13 +40,13 @@ from exuvia.pipeline import checkpoint
 
 
 def announce_reads(txn: Transaction, job: Job) -> None:
-    """What its step is sure to read, for a store where each question alone takes a while."""
-    wanted = [keys.meta("sync", job.id), keys.meta("db", job.schema_id), keys.VERSION]
-    wanted.append(keys.BRIEF)
-    wanted += (keys.revision(job.table_id), keys.meta("table", job.table_id))
-    wanted += (keys.meta("rowid", job.table_id), keys.database_revision(job.schema_id))
-    wanted.append(keys.meta("name", job.schema_id, job.table_name.lower()))
-    txn.snapshot.ahead(wanted)
+    """Prefetch the keys that a step always reads, for a store with slow round trips."""
+    needed_keys = [keys.meta("sync", job.id), keys.meta("db", job.schema_id), keys.VERSION]
+    needed_keys.append(keys.BRIEF)
+    needed_keys += (keys.revision(job.table_id), keys.meta("table", job.table_id))
+    needed_keys += (keys.meta("rowid", job.table_id), keys.database_revision(job.schema_id))
+    needed_keys.append(keys.meta("name", job.schema_id, job.table_name.lower()))
+    txn.snapshot.ahead(needed_keys)
 
 
 def read_snapshot(txn: Transaction, job: Job, now: int) -> CatalogSnapshot:
@@ -56,7 +56,7 @@ def read_snapshot(txn: Transaction, job: Job, now: int) -> CatalogSnapshot:
     others = (meta.get_table(txn, table_id) for table_id in read_set.tables)
     databases = (meta.get_database(txn, database_id) for database_id in read_set.databases)
     policies = [placement.find_policy(txn, policy) for policy in read_set.policies]
-    found = tuple(policy for policy in policies if policy is not None)
+    found_policies = tuple(policy for policy in policies if policy is not None)
     return CatalogSnapshot(
         database=meta.get_database(txn, job.schema_id),
         table=table,
@@ -74,8 +74,10 @@ def read_snapshot(txn: Transaction, job: Job, now: int) -> CatalogSnapshot:
         name_is_taken=_name_is_taken(txn, job, read_set),
         last_id=_last_id(txn, job) if read_set.last_id else 0,
         greatest=_greatest(txn, table, read_set.greatest_of),
-        policies=found,
-        is_used=read_set.policy_uses and bool(found) and placement.is_used(txn, found[0]),
+        policies=found_policies,
+        is_used=read_set.policy_uses
+        and bool(found_policies)
+        and placement.is_used(txn, found_policies[0]),
         group=placement.find_group(txn, read_set.group) if read_set.group else None,
         group_users=account_attributes.users_in(txn, read_set.group) if read_set.group else (),
         table_is_empty=_is_empty(txn, walking(job), table),
@@ -101,7 +103,7 @@ def _greatest(txn: Transaction, info: TableInfo | None, column_id: int) -> int:
 
 
 def _without_virtual(info: TableInfo) -> TableInfo:
-    """The table without what only expressions give: nothing evaluates them here."""
+    """The table without virtual columns and their indexes: nothing evaluates expressions here."""
     virtual = {column.id for column in info.cols if column.is_virtual}
     indexes = tuple(
         index
@@ -114,7 +116,7 @@ def _without_virtual(info: TableInfo) -> TableInfo:
 
 def _greatest_in(txn: Transaction, table: Table, column: ColumnInfo) -> int:
     info = table.info
-    at = next(n for n, each in enumerate(info.cols) if each.id == column.id)
+    at = next(n for n, candidate in enumerate(info.cols) if candidate.id == column.id)
     if info.pk_is_handle and table.handle_positions == (at,):
         rows = reader.scan(txn, table, reverse=True, used=(at,))
         return next((math.ceil(row[at]) for _, row in rows), 0)
@@ -131,10 +133,10 @@ def _greatest_in(txn: Transaction, table: Table, column: ColumnInfo) -> int:
 
 
 def _taken_by(txn: Transaction, job: Job, read_set: ReadSet) -> int:
-    found = kept.get(txn, read_set.undo_of) if read_set.undo_of else None
-    if found is None or found.ended_by == job.id or not queue.get(txn, found.ended_by):
+    retained = kept.get(txn, read_set.undo_of) if read_set.undo_of else None
+    if retained is None or retained.ended_by == job.id or not queue.get(txn, retained.ended_by):
         return 0
-    return found.ended_by
+    return retained.ended_by
 
 
 def _verified_for(txn: Transaction) -> int:
@@ -148,7 +150,7 @@ def _tables_of(txn: Transaction, database_id: int) -> tuple[int, ...]:
 def _referrers(
     txn: Transaction, job: Job, read_set: ReadSet, table: TableInfo | None
 ) -> Iterator[Referrer]:
-    """Keys that refer to the table, or to any table of the database, that is to go."""
+    """Foreign keys that refer to the table, or to any table of the database, that the job drops."""
     for link, parent_id in meta.parents(txn):
         parent = table if parent_id == job.table_id else None
         if read_set.database_tables:
@@ -168,28 +170,29 @@ def _referrers(
 
 
 def _holders(txn: Transaction, read_set: ReadSet) -> Iterator[tuple[int, str, int]]:
-    for database_id, wanted in read_set.names:
-        held = meta.find_table(txn, database_id, wanted.lower())
-        if held is not None:
-            yield database_id, wanted.lower(), held
+    for database_id, table_name in read_set.names:
+        table_id = meta.find_table(txn, database_id, table_name.lower())
+        if table_id is not None:
+            yield database_id, table_name.lower(), table_id
 
 
 def _name_is_taken(txn: Transaction, job: Job, read_set: ReadSet) -> bool:
     if read_set.own_name == "database":
         return meta.find_database(txn, job.schema_name) not in (None, job.schema_id)
     if read_set.own_name == "table":
-        found = meta.find_table(txn, job.schema_id, job.table_name)
-        return found not in (None, job.table_id)
+        table_id = meta.find_table(txn, job.schema_id, job.table_name)
+        return table_id not in (None, job.table_id)
     return False
 
 
 def _is_empty(txn: Transaction, job: Job | None, table: TableInfo | None) -> bool:
-    """Looked at only where a reorg would run: by then every writer maintains the new element."""
+    """Whether the table has no rows. Checked only where a reorg would run: by then every writer
+    maintains the new element."""
     if job is None or table is None:
         return False
     if not action_of(job).waits_in(job.schema_state, job.exuvia_tail):
         return False
-    spans = (keys.span_of(keys.row_prefix(each)) for each in table.physical_ids)
+    spans = (keys.span_of(keys.row_prefix(physical_id)) for physical_id in table.physical_ids)
     return all(next(iter(txn.scan(span, limit=1)), None) is None for span in spans)
 
 
@@ -197,8 +200,10 @@ def _is_empty(txn: Transaction, job: Job | None, table: TableInfo | None) -> boo
 
 
 def apply(txn: Transaction, decision: Decision, owner: str, joins: bool = False) -> Job:
-    """Put the decision into the transaction; the job as it will stand once that commits. `joins`:
-    into the version of the step before it in this transaction."""
+    """Put the decision into the transaction. Returns the job as it will be after the commit.
+
+    `joins`: the step shares the schema version of the previous step in this transaction.
+    """
     job = decision.job.at(decision.before.now)
     decision = evolve(decision, job=job)
     _move_epoch(txn, job.id, decision.reorg)
@@ -209,16 +214,16 @@ def apply(txn: Transaction, decision: Decision, owner: str, joins: bool = False)
     if decision.moves:
         job = _publish(txn, decision, owner, joins)
     first = gc_worker.free_ordinal(txn, job.id) if decision.ranges else 0
-    for ordinal, each in enumerate(decision.ranges, first):
-        gc_worker.add_range(txn, job.id, ordinal, each, decision.before.now)
+    for ordinal, delete_range in enumerate(decision.ranges, first):
+        gc_worker.add_range(txn, job.id, ordinal, delete_range, decision.before.now)
     if decision.restores_ranges_of:
         gc_worker.restore_ranges(txn, decision.restores_ranges_of)
-    for kept_one in decision.keeps_for_undo:
-        kept.put(txn, kept_one)
+    for retained in decision.keeps_for_undo:
+        kept.put(txn, retained)
     if decision.ends_undo_of:
         tables = decision.before.table, decision.after.table
         kept.end(txn, decision.ends_undo_of, *tables)
-    # one event bears the job's number alone; several are numbered, as sub-jobs' are
+    # a single event has the job's number alone; several are numbered like sub-jobs
     changes = [change for event in decision.events for change in changes_of(txn, event)]
     for number, change in enumerate(changes):
         part = number if len(changes) > 1 else notifier.WHOLE_JOB
@@ -243,13 +248,13 @@ def apply(txn: Transaction, decision: Decision, owner: str, joins: bool = False)
 
 
 def _publish(txn: Transaction, decision: Decision, owner: str, joins: bool) -> Job:
-    """Catalog, version, revisions, and the request to acknowledge them."""
+    """Write catalog, version and revisions, and request their acknowledgement."""
     job = decision.job
     bumps = _bumps(decision)
     announced = _revisions_after(txn, decision, bumps)
     _edit_catalog(txn, decision)
-    # The revision of a database, part of the fence of all its tables, moves with its state only:
-    # another charset of it is no concern of those who write its tables.
+    # The revision of a database is part of the fence of all its tables. It moves only with the
+    # state: another charset does not concern writers of the tables.
     before, after = decision.before, decision.after
     states = [None if info is None else info.state for info in (before.database, after.database)]
     if decision.barrier:
@@ -260,7 +265,7 @@ def _publish(txn: Transaction, decision: Decision, owner: str, joins: bool) -> J
             type=int(job.type),
             schema_id=job.schema_id,
             table_id=job.table_id,
-            affected=[each for each in bumps if each != job.table_id],
+            affected=[table_id for table_id in bumps if table_id != job.table_id],
             bumps=bumps,
             database_bumps={job.schema_id: meta.STEP} if states[0] != states[1] else {},
             joins=joins,
@@ -274,8 +279,10 @@ def _publish(txn: Transaction, decision: Decision, owner: str, joins: bool) -> J
 
 
 def suppose(txn: Transaction, decision: Decision) -> None:
-    """The catalog as the step would leave it, for what is judged in this transaction from now on.
-    It must never commit: nothing is announced to anybody."""
+    """Write the catalog as the step would leave it, for later checks in this transaction.
+
+    The transaction must never commit: no change is announced.
+    """
     if decision.moves:
         _edit_catalog(txn, decision)
         meta.publish_silently(txn, _bumps(decision))
@@ -297,12 +304,12 @@ def _edit_catalog(txn: Transaction, decision: Decision) -> None:
 
 
 def _edit_policies(txn: Transaction, before: CatalogSnapshot, after: CatalogSnapshot) -> None:
-    """Placement policies and resource groups that come, change or go."""
+    """Write new and changed placement policies and resource groups; remove dropped ones."""
     for policy in after.policies:
         if policy not in before.policies:
             placement.put_policy(txn, policy)
     for policy in before.policies:
-        if policy.id not in {each.id for each in after.policies}:
+        if policy.id not in {policy_after.id for policy_after in after.policies}:
             placement.drop_policy(txn, policy)
     if after.group is not None and after.group != before.group:
         placement.put_group(txn, after.group)
@@ -316,33 +323,40 @@ def _infos(snapshot: CatalogSnapshot) -> dict[int, TableInfo]:
 
 
 def _bumps(decision: Decision) -> dict[int, int]:
-    """Table id -> how far its revision moves: the job's own, every other that changes, and twice
-    as far one that is taken away from its writers."""
+    """Table id -> increment of its revision, for the job's own table and each changed one.
+
+    The increment is doubled for a table whose writers are fenced.
+    """
     before, after = _infos(decision.before), _infos(decision.after)
-    changed = [each for each in {**before, **after} if before.get(each) != after.get(each)]
+    changed = [
+        table_id for table_id in {**before, **after} if before.get(table_id) != after.get(table_id)
+    ]
     own = [decision.job.table_id] if decision.job.table_id else []
     bumps = dict.fromkeys([*own, *changed], meta.STEP)
     return {**bumps, **dict.fromkeys(decision.fences_tables, meta.TAKEN)}
 
 
 def _revisions_after(txn: Transaction, decision: Decision, bumps: dict[int, int]) -> dict[int, int]:
-    """Table id -> the revision this step makes; in a database, one that no open writer has.
+    """Table id -> the revision after this step; in a database, one that no open writer has.
 
-    Who wrote a table that is taken away is not waited for: the store refuses it."""
+    Writers of a fenced table are not waited for: the store refuses them.
+    """
     existing = _infos(decision.before)
     moved = {
-        each: by
-        for each, by in bumps.items()
-        if each in existing and each not in decision.fences_tables
+        table_id: by
+        for table_id, by in bumps.items()
+        if table_id in existing and table_id not in decision.fences_tables
     }
     within = dict.fromkeys(decision.before.tables, meta.STEP)
-    return {each: meta.revision(txn, each) + by for each, by in {**within, **moved}.items()}
+    return {
+        table_id: meta.revision(txn, table_id) + by for table_id, by in {**within, **moved}.items()
+    }
 
 
 def _edit_tables(
     txn: Transaction, before: dict[int, TableInfo], after: dict[int, TableInfo]
 ) -> None:
-    """Names are let go first, so that two tables of one step may swap theirs."""
+    """Release names first, so that two tables of one step may swap theirs."""
     for table_id, info in before.items():
         if table_id not in after:
             meta.drop_table(txn, info)
@@ -355,16 +369,18 @@ def _edit_tables(
 
 
 def _move_epoch(txn: Transaction, job_id: int, order: ReorgOrder) -> None:
-    """A reorg that is left has a new epoch, so its late tasks are refused by the store (law 2)."""
+    """Start a new epoch when a reorg is left, so that the store refuses its late tasks (law 2)."""
     if order in (ReorgOrder.START, ReorgOrder.LEAVE):
         take_epoch(txn, job_id)
 
 
 def take_epoch(txn: Transaction, job_id: int) -> int:
-    """A new epoch for whoever runs the job's reorg from now on.
+    """A new epoch for the next driver of the job's reorg.
 
-    What a driver before it still has under way, here or on a node that died or sleeps, is refused
-    from then on: no span is done by two, and whoever plans next sees all that was finished."""
+    Pending work of an earlier driver, on this node or on another one that died or sleeps, is
+    refused from then on. So no span is processed twice, and the next driver sees all finished
+    spans.
+    """
     key = keys.meta("reorg", job_id)
     epoch = keys.read_number(txn.get(key)) + 1
     txn.put(key, keys.number(epoch))
@@ -373,8 +389,8 @@ def take_epoch(txn: Transaction, job_id: int) -> int:
 
 # -- events ----------------------------------------------------------------------------------------
 
-DATABASE_CAME_BACK = "flashback schema"
-MOST_TOLD = 10_000
+DATABASE_RECOVERED = "flashback schema"
+MOST_EVENTS = 10_000
 _OF_COLUMNS = (Kind.ADD_COLUMN, Kind.MODIFY_COLUMN, Kind.DROP_COLUMN, Kind.UNDO_DROP_COLUMN)
 _OF_PARTITIONS = (
     Kind.ADD_PARTITION,
@@ -399,7 +415,7 @@ class _Cut(msgspec.Struct):
 
 
 class _Mini(msgspec.Struct):
-    """As little of a table's JSON as tells what it was: a database may have very many."""
+    """The fields of a table's JSON that an event needs: a database may have very many tables."""
 
     id: int
     name: _Name
@@ -411,29 +427,34 @@ _decoder = msgspec.json.Decoder(_Mini)
 
 
 def changes_of(txn: Transaction, event: JobEvent) -> list[SchemaChange]:
-    """As `change_of`; a database that is brought back is told as the tables that come with it, as
-    TiDB's events have no kind of their own for it: of very many, the first MOST_TOLD."""
-    if event.type != DATABASE_CAME_BACK:
+    """The changes that the event describes, as `change_of`.
+
+    A recovered database becomes its tables, at most MOST_EVENTS, because TiDB has no such event.
+    """
+    if event.type != DATABASE_RECOVERED:
         return [change_of(txn, event)]
     if event.database is None:
-        raise Broken("a database came back, and nobody says which")
-    tables = islice(meta.list_tables(txn, event.database.id), MOST_TOLD)
-    return [schema_change.create_table(each) for each in tables if each.is_stored]
+        raise Broken("the event of a recovered database has no database")
+    tables = islice(meta.list_tables(txn, event.database.id), MOST_EVENTS)
+    return [schema_change.create_table(table) for table in tables if table.is_stored]
 
 
 def change_of(txn: Transaction, event: JobEvent) -> SchemaChange:
-    """The change that the event is about. `txn`: the step's own, for the tables of a database that
-    goes: their infos still stand there. Raises Broken when a part of it is missing."""
+    """The change that the event describes. Raises Broken if a part of it is missing.
+
+    `txn` is the step's own transaction: for a dropped database it still has the infos of its
+    tables.
+    """
     kind = Kind(event.type)
     if kind == Kind.DROP_SCHEMA:
         if event.database is None:
-            raise Broken("a database was dropped, and nobody says which")
+            raise Broken("the event of a dropped database has no database")
         return schema_change.drop_schema(event.database, _dropped_tables(txn, event.elements))
     if kind == Kind.DROP_TABLE:
-        return schema_change.drop_table(_needed(event, event.table))
-    table = _needed(event, event.table)
+        return schema_change.drop_table(_required(event, event.table))
+    table = _required(event, event.table)
     if kind in _OF_COLUMNS:
-        holder = _needed(event, event.dropped) if kind == Kind.DROP_COLUMN else table
+        holder = _required(event, event.dropped) if kind == Kind.DROP_COLUMN else table
         changed = [column for column in holder.cols if column.id in event.elements]
         return schema_change.columns(kind, table, changed)
     if kind == Kind.ADD_INDEX:
@@ -450,10 +471,10 @@ def change_of(txn: Transaction, event: JobEvent) -> SchemaChange:
         return schema_change.create_table(table)
     if kind == Kind.TRUNCATE_TABLE:
         until_s = int(wall_s(event.kept_until)) if event.kept_until else 0
-        return schema_change.truncate_table(table, _needed(event, event.dropped), until_s)
+        return schema_change.truncate_table(table, _required(event, event.dropped), until_s)
     if kind == Kind.EXCHANGE_PARTITION:
         (partition,) = _partitions(event.added)
-        return schema_change.exchange_partition(table, partition, _needed(event, event.dropped))
+        return schema_change.exchange_partition(table, partition, _required(event, event.dropped))
     (old_id,) = event.elements
     return schema_change.repartition(
         kind, table, old_id, _partitions(event.added), _partitions(event.removed)
@@ -461,21 +482,21 @@ def change_of(txn: Transaction, event: JobEvent) -> SchemaChange:
 
 
 def _dropped_tables(txn: Transaction, ids: tuple[int, ...]) -> Iterator[DroppedTable]:
-    for raw in txn.get_many([keys.meta("table", each) for each in ids]):
+    for raw in txn.get_many([keys.meta("table", table_id) for table_id in ids]):
         if raw is not None:
             table = _decoder.decode(raw)
             cut = table.partition.definitions if table.partition is not None else ()
-            parts = tuple(Partition(each.id, each.name.O) for each in cut)
+            parts = tuple(Partition(part.id, part.name.O) for part in cut)
             if table.exuvia_physical:
                 parts = (*parts, Partition(table.exuvia_physical, ""))
             yield DroppedTable(table.id, table.name.O, parts)
 
 
-def _needed(event: JobEvent, table: TableInfo | None) -> TableInfo:
+def _required(event: JobEvent, table: TableInfo | None) -> TableInfo:
     if table is None:
         raise Broken(f"an event of kind '{event.type}' lacks a table")
     return table
 
 
 def _partitions(definitions: tuple[PartitionDefinition, ...]) -> list[Partition]:
-    return [Partition(each.id, each.name.O) for each in definitions]
+    return [Partition(definition.id, definition.name.O) for definition in definitions]

@@ -1,13 +1,13 @@
-"""What moves through the states: databases, tables, indexes. A move gives a new snapshot.
+"""Elements that move through the states: databases, tables, indexes. A move returns a new snapshot.
 
 Columns move in actions/column.py.
 
     table.cols      public ones in `offset` order, then hidden ones: a column takes its place when
-                    it becomes public and goes behind the others when it stops being so
-    table.layouts   a new one whenever the set of columns that are written changes
+                    it becomes public and moves to the end when it stops being public
+    table.layouts   a new one whenever the set of written columns changes
     flags           PRI_KEY, UNIQUE_KEY and MULTIPLE_KEY of a column follow from the public indexes
 
-`job.exuvia_elements` holds the ids of the columns or indexes a job is about once it has begun.
+`job.exuvia_elements` has the ids of the job's columns or indexes once it has begun.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,21 +33,23 @@ from exuvia.kv import keys
 from exuvia.kv.packet import Span
 
 _INDEX_BITS = 16
-# As integers: a set of Python's flags takes 5 us to make, for each column at each step of a job
+# As integers: building a set of Python's flags takes 5 us, for each column at each step of a job
 _PRI_KEY, _UNIQUE_KEY, _MULTIPLE_KEY = map(int, (Flag.PRI_KEY, Flag.UNIQUE_KEY, Flag.MULTIPLE_KEY))
 _KEY_FLAGS = _PRI_KEY | _UNIQUE_KEY | _MULTIPLE_KEY
 
 
 def the_table(snapshot: CatalogSnapshot) -> TableInfo:
-    """The job's table, which the refusals have made sure of. Raises Broken."""
+    """The job's table, which the refusals have checked. Raises Broken."""
     if snapshot.table is None:
         raise Broken("the table of a running job is gone")
     return snapshot.table
 
 
 def table_with_children(snapshot: CatalogSnapshot) -> TableInfo:
-    """The job's table, referred to by those who are there (catalog/meta.py): to be judged, not to
-    be written."""
+    """The job's table without foreign keys of missing children (catalog/meta.py).
+
+    It is for checks, not to be written.
+    """
     return the_table(snapshot).without_keys(snapshot.gone_links)
 
 
@@ -68,23 +70,23 @@ def move_table(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> Catal
 
 
 def move_indexes(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSnapshot:
-    """The job's indexes in that state, and the hidden columns of those on expressions; ABSENT
-    removes them."""
+    """The job's indexes in that state, and the hidden columns of expression indexes; ABSENT removes
+    them."""
     table = the_table(snapshot)
-    hidden = hidden_columns_of(table, job.exuvia_elements)
+    hidden_columns = hidden_columns_of(table, job.exuvia_elements)
     table = indexes_in(table, job.exuvia_elements, state)
-    if hidden:
-        kept = tuple(
-            evolve(column, state=state) if column.id in hidden else column
+    if hidden_columns:
+        columns = tuple(
+            evolve(column, state=state) if column.id in hidden_columns else column
             for column in table.cols
-            if column.id not in hidden or state != SchemaState.ABSENT
+            if column.id not in hidden_columns or state != SchemaState.ABSENT
         )
-        table = renumber(evolve(table, cols=kept))
+        table = renumber(evolve(table, cols=columns))
     return evolve(snapshot, table=reflag(table))
 
 
 def stay(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSnapshot:
-    """The snapshot as the step's edit left it: the job has states, its element does not."""
+    """The snapshot after the step's edit: the job has states, its element does not."""
     return snapshot
 
 
@@ -96,7 +98,7 @@ INDEX = Element("index", follows_rows=True, move=move_indexes)
 
 
 def coming_name(text: Name) -> Name:
-    """The name of a new element while another one still has its name."""
+    """The temporary name of a new element while another one still has its name."""
     return name(f"_New$_{text.O}_0")
 
 
@@ -108,9 +110,9 @@ def going_name(text: Name) -> Name:
 def successor_of(table: TableInfo, column: ColumnInfo) -> ColumnInfo | None:
     """The hidden column that will get the column's name: by MODIFY, or by an ADD COLUMN of the same
     name."""
-    for each in table.cols:
-        if (each.change_state_info or {}).get(OLD_COLUMN) == column.id:
-            return each
+    for other in table.cols:
+        if (other.change_state_info or {}).get(OLD_COLUMN) == column.id:
+            return other
     return table.column(coming_name(column.name).L)
 
 
@@ -143,14 +145,14 @@ def indexes_on_only(table: TableInfo, column_id: int) -> tuple[int, ...]:
 
 
 def with_predicate_columns(index: IndexInfo, columns: Sequence[ColumnInfo]) -> IndexInfo:
-    """The index with its predicate's columns found by their names."""
-    ids = {each.name.L: each.id for each in columns}
+    """The index with its predicate's columns resolved by their names."""
+    ids = {column.name.L: column.id for column in columns}
     terms = tuple(evolve(term, exuvia_column=ids[term.name.L]) for term in index.exuvia_predicate)
     return evolve(index, exuvia_predicate=terms) if terms else index
 
 
 def index_with_predicate_on(table: TableInfo, column_id: int) -> IndexInfo | None:
-    """A partial index that looks at the column."""
+    """A partial index whose predicate reads the column, or None."""
     for index in table.indexes:
         if any(term.exuvia_column == column_id for term in index.exuvia_predicate):
             return index
@@ -158,16 +160,16 @@ def index_with_predicate_on(table: TableInfo, column_id: int) -> IndexInfo | Non
 
 
 def hidden_columns_of(table: TableInfo, indexes: tuple[int, ...]) -> tuple[int, ...]:
-    """Ids of the hidden columns that expressions of these indexes stand in."""
-    hidden = {column.id for column in table.cols if column.hidden and column.is_virtual}
+    """Ids of the hidden columns with the expressions of these indexes."""
+    hidden_columns = {column.id for column in table.cols if column.hidden and column.is_virtual}
     parts = (part for index in table.indexes if index.id in indexes for part in index.idx_cols)
-    return tuple(part.exuvia_column for part in parts if part.exuvia_column in hidden)
+    return tuple(part.exuvia_column for part in parts if part.exuvia_column in hidden_columns)
 
 
 def renumber(table: TableInfo) -> TableInfo:
-    """Offsets of columns, and of the index parts that name them, as the order of `cols` says."""
-    columns = tuple(evolve(each, offset=at) for at, each in enumerate(table.cols))
-    at = {each.id: each.offset for each in columns}
+    """The table with offsets of columns, and of index parts, by the order of `cols`."""
+    columns = tuple(evolve(column, offset=at) for at, column in enumerate(table.cols))
+    at = {column.id: column.offset for column in columns}
     indexes = tuple(
         evolve(
             index,
@@ -179,7 +181,7 @@ def renumber(table: TableInfo) -> TableInfo:
 
 
 def reflag(table: TableInfo) -> TableInfo:
-    """Key flags of every column as its public indexes and the row's handle say."""
+    """The table with key flags of every column by its public indexes and the row's handle."""
     flags: dict[int, int] = {}
     for index in table.indexes:
         if index.state == SchemaState.PUBLIC:
@@ -197,7 +199,7 @@ def reflag(table: TableInfo) -> TableInfo:
 
 
 def _key_flags(index: IndexInfo) -> Iterator[tuple[int, int]]:
-    """(Id of a column, its flags by this index.)"""
+    """(Column id, its flags by this index) pairs."""
     parts = [part.exuvia_column for part in index.idx_cols]
     if index.is_primary:
         for column_id in parts:
@@ -209,60 +211,67 @@ def _key_flags(index: IndexInfo) -> Iterator[tuple[int, int]]:
 
 def indexes_in(table: TableInfo, ids: tuple[int, ...], state: SchemaState) -> TableInfo:
     """The table with those indexes in that state; ABSENT removes them."""
-    kept = [
+    indexes = [
         evolve(index, state=state) if index.id in ids else index
         for index in table.indexes
         if index.id not in ids or state != SchemaState.ABSENT
     ]
-    return evolve(table, index_info=tuple(kept) or None)
+    return evolve(table, index_info=tuple(indexes) or None)
 
 
 def without_hidden(table: TableInfo) -> TableInfo:
-    """The table without the elements that are kept for UNDO: for a life of it in which nobody has
-    written them."""
+    """The table without the elements retained for UNDO, for a copy that does not maintain them."""
     public = SchemaState.PUBLIC
-    indexes = tuple(each for each in table.indexes if each.state == public)
-    columns = tuple(each for each in table.cols if each.state == public)
+    indexes = tuple(index for index in table.indexes if index.state == public)
+    columns = tuple(column for column in table.cols if column.state == public)
     if len(indexes) == len(table.indexes) and len(columns) == len(table.cols):
         return table
     return with_layout(renumber(evolve(table, cols=columns, index_info=indexes or None)))
 
 
 def at_home(table: TableInfo, home: int) -> PartitionInfo | None:
-    """Its partitions; entries of its global indexes, if there are any, lie under that id."""
-    found = table.partition
-    if found is None:
+    """The table's partitions, with that id as the home of global indexes, if there are any."""
+    partition = table.partition
+    if partition is None:
         return None
-    return evolve(found, exuvia_home=home if table.global_indexes else 0)
+    return evolve(partition, exuvia_home=home if table.global_indexes else 0)
 
 
 # -- what an element leaves to be emptied ----------------------------------------------------------
 
 
 def ranges_of_table(info: TableInfo) -> tuple[DeleteRange, ...]:
-    """Rows and entries of a table: one range for each physical table, one for its global indexes,
-    and one for the table itself, whose counters of ids go with it."""
-    own = () if info.exuvia_physical else (info.id,)  # else another table's partition, it may be
+    """Rows and entries of a table, as ranges to empty.
+
+    There is one range for each physical table, one for its global indexes, and one for the table
+    itself with its id counters.
+    """
+    # a table with a physical id may have another table's partition under its own id
+    own = () if info.exuvia_physical else (info.id,)
     spread = (info.home,) if info.partition is not None and info.partition.exuvia_home else ()
-    wanted = dict.fromkeys((*own, *info.physical_ids, *spread))
-    return tuple(DeleteRange(each, keys.table_span(each)) for each in wanted)
+    physical_ids = dict.fromkeys((*own, *info.physical_ids, *spread))
+    return tuple(
+        DeleteRange(physical_id, keys.table_span(physical_id)) for physical_id in physical_ids
+    )
 
 
 def ranges_of_index(info: TableInfo, index_id: int) -> Iterator[DeleteRange]:
     """All entries of an index, in each partition. Element ids differ within a job."""
     index = info.index_by_id(index_id)
-    for each in (info.home,) if index is not None and index.is_global else info.physical_ids:
-        element = index_id if each == info.id else each << _INDEX_BITS | index_id
-        yield DeleteRange(element, keys.span_of(keys.index_prefix(each, index_id)))
+    for physical_id in (info.home,) if index is not None and index.is_global else info.physical_ids:
+        element = index_id if physical_id == info.id else physical_id << _INDEX_BITS | index_id
+        yield DeleteRange(element, keys.span_of(keys.index_prefix(physical_id, index_id)))
 
 
 def range_of_physical(physical_id: int) -> DeleteRange:
-    """Rows and entries under an id whose table lives on: not kept, since nobody brings them back,
-    and no counters of ids go along."""
+    """Rows and entries under an id whose table still exists.
+
+    They cannot be recovered, so they are not retained, and no id counters are removed.
+    """
     entries, rows = keys.entries_prefix(physical_id), keys.row_prefix(physical_id)
     return DeleteRange(physical_id, Span(entries, keys.after(rows)))
 
 
 def ranges_of_database(database_id: int) -> tuple[DeleteRange, ...]:
-    """Whatever a database holds: its names lead to its tables."""
+    """Everything in a database: its names lead to its tables."""
     return (DeleteRange(database_id, keys.span_of(keys.meta("name", database_id))),)

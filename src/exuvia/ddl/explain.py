@@ -1,5 +1,6 @@
-"""What a schema change would do, and meet, if it were asked for now: the same decisions, in memory.
-Reads one snapshot, writes nothing.
+"""EXPLAIN of a schema change: the steps it would take now, from the same decisions in memory.
+
+Reads one snapshot and writes nothing.
 
     add index d.t
       1  none -> delete only                     version +1
@@ -8,8 +9,8 @@ Reads one snapshot, writes nothing.
       4  write reorganization -> public          reorg ends, version +1, event add index
       5  into history: synced
 
-    work     each reorg its steps would run: of how many rows and bytes (estimates)
-    pace     how fast such jobs were, by history, and how far the same guess was off for each
+    work     each reorg of its steps, with estimated rows and bytes
+    pace     the speed of such jobs in history, and the error of this estimate for each of them
     waits    older jobs, workers, open transactions that wrote the table
 """
 
@@ -42,7 +43,8 @@ def decisions(
 ) -> Iterator[Decision]:
     """Every step until history, as if each reorg succeeded. Raises Broken for a bad action.
 
-    `runs` is given the decisions that would run a reorg."""
+    Decisions that would run a reorg are appended to `runs`.
+    """
     while True:
         decision = decide(job, snapshot)
         if decision.reorg == ReorgOrder.RUN:
@@ -99,14 +101,14 @@ def step_text(before: Decision | None, decision: Decision) -> str:
 
 
 def _parts(before: Decision | None, decision: Decision) -> list[str]:
-    """From where to where, and each effect; an end is one part."""
+    """The state change, then each effect of the step; an end is one part."""
     if decision.archive:
         error = f", {decision.job.err.message}" if decision.job.err else ""
         return [f"into history: {JOB_STATE_TEXT[decision.job.state]}{error}"]
     version = "version +1" if decision.moves else ""
     if decision.barrier:
         version = "no version, older writers are waited for"
-    purged = sum(each.tombstones_only for each in decision.ranges)
+    purged = sum(delete_range.tombstones_only for delete_range in decision.ranges)
     emptied = len(decision.ranges) - purged
     left = f"{emptied} range(s) to empty" if emptied else ""
     if purged:
@@ -117,7 +119,7 @@ def _parts(before: Decision | None, decision: Decision) -> list[str]:
 
 
 def _walks(before: Decision | None, decision: Decision) -> Iterator[str]:
-    """From where to where; for each sub-job that moves, where there are several."""
+    """The change of state; with several sub-jobs, one text for each that moves."""
     if not is_several(decision.job):
         left = STATE_TEXT[before.job.schema_state] if before else _origin(decision.job)
         yield f"{left} -> {STATE_TEXT[decision.job.schema_state]}"
@@ -130,7 +132,7 @@ def _walks(before: Decision | None, decision: Decision) -> Iterator[str]:
 
 
 def _origin(job: Job) -> str:
-    """Where the first step came from: elements that stood were public."""
+    """The state before the first step: existing elements were public."""
     return STATE_TEXT[action_of(job).path[0].source]
 
 
@@ -139,7 +141,7 @@ def _origin(job: Job) -> str:
 SAMPLE_ROWS = 100
 JOBS_LOOKED_AT = 200
 ASSUMED_ROWS_A_SECOND = 60_000.0
-ENTRY_BYTES = 14 + 8 + 8  # prefix, handle, commit sequence; each column of the key comes to it
+ENTRY_BYTES = 14 + 8 + 8  # prefix, handle, commit sequence; the columns of the key are added
 KEY_COLUMN_BYTES = 9
 _STAMP_MS_SHIFT = 18
 
@@ -147,7 +149,7 @@ Elsewhere = Callable[[Mapping[int, int]], Iterable[str]]
 
 
 class Work(NamedTuple):
-    """A reorg to be run: what it does, to how much."""
+    """A reorg to run: its purpose and its size."""
 
     what: str
     rows: int
@@ -157,14 +159,15 @@ class Work(NamedTuple):
 
 
 class FillRate(NamedTuple):
-    """Rows a second, from `jobs` finished ones; `error`: the median share it was off for them."""
+    """Rows a second of `jobs` finished jobs. `error`: the estimate's median relative error for
+    them."""
 
     rows_a_second: float
     jobs: int
     error: float
 
-    def tell(self, rows: int) -> str:
-        """The expected time of so many rows, and what that is worth."""
+    def describe(self, rows: int) -> str:
+        """The expected time for this number of rows, with the basis of the estimate."""
         text = f"expected {rows / self.rows_a_second:.1f} s at {self.rows_a_second:.0f} rows/s"
         if not self.jobs:
             return f"{text}, assumed: no such job has finished yet"
@@ -172,7 +175,7 @@ class FillRate(NamedTuple):
 
 
 def work_of(store: Store, txn: Transaction, run: Decision) -> Work | None:
-    """What the reorg of that decision would do."""
+    """The work of the decision's reorg, or None if it runs none."""
     table, reorg = run.after.table, run.to_run
     if table is None or reorg is None:
         return None
@@ -180,7 +183,7 @@ def work_of(store: Store, txn: Transaction, run: Decision) -> Work | None:
     for physical_id in reorg.over or table.physical_ids:
         span = keys.span_of(keys.row_prefix(physical_id))
         first, raws = next(iter(txn.snapshot.chunks(span, SAMPLE_ROWS)), ([], []))
-        row_bytes = sum(map(len, [*first, *raws])) / max(len(first), 1)  # with its key
+        row_bytes = sum(map(len, [*first, *raws])) / max(len(first), 1)  # keys included
         count = store.count(span)
         rows += count
         size += round(count * row_bytes)
@@ -191,24 +194,26 @@ def work_of(store: Store, txn: Transaction, run: Decision) -> Work | None:
 
 
 def _written(phase: Phase, table: TableInfo, rows: int, size: int) -> int:
-    """Bytes; `size`: of all rows."""
+    """Estimated bytes written. `size`: bytes of all rows."""
     if phase.element is None or phase.kernel == "clean":
         return 0
-    if not phase.index_ids or phase.changing:  # entries are counted with the fill behind it
+    if not phase.index_ids or phase.changing:  # the following backfill counts the entries
         return size
     widths = [len(index.idx_cols) for index in table.indexes if index.id in phase.index_ids]
     return rows * sum(ENTRY_BYTES + KEY_COLUMN_BYTES * width for width in widths)
 
 
 def _phase_words(phase: Phase, table: TableInfo) -> str:
-    """What it does; nothing of a phase that only verifies another."""
+    """The purpose of a phase; "" if it only verifies another."""
     match phase.kernel:
         case "fill":
             filled = [index for index in table.indexes if index.id in phase.index_ids]
-            names = [f"{_shown(i, table)}{' (unique)' if i.is_unique else ''}" for i in filled]
+            names = [
+                f"{_client_name(i, table)}{' (unique)' if i.is_unique else ''}" for i in filled
+            ]
             return f"fill and verify index {', '.join(names)}"
         case "rewrite" | "check column":
-            column = next((each.name.O for each in table.cols if each.id == phase.column), "")
+            column = next((column.name.O for column in table.cols if column.id == phase.column), "")
             return f"{'rewrite' if phase.element else 'check'} column {column}"
         case "check rows" if phase.rule is not None and phase.rule.kind != "exchange":
             return f"check rows against the {phase.rule.kind}"
@@ -230,8 +235,12 @@ def _phase_words(phase: Phase, table: TableInfo) -> str:
     return ""
 
 
-def _shown(index: IndexInfo, table: TableInfo) -> str:
-    """Its name; of a hidden one beside a global one that of the other; the guard's is the key's."""
+def _client_name(index: IndexInfo, table: TableInfo) -> str:
+    """The name of an index for clients.
+
+    A hidden index paired with a global one has that one's name; a guard index has the primary
+    key's.
+    """
     rekey = table.exuvia_rekey
     if rekey is not None and index.id in (rekey.guard, rekey.key_guard):
         return "PRIMARY"
@@ -249,41 +258,43 @@ def runner(txn: Transaction, work: Work) -> str:
 # -- what a change that is kept costs -------------------------------------------------------------
 
 
-def cost_of_undo(store: Store, txn: Transaction, kept: Kept, table: TableInfo | None) -> str:
-    """What a kept change costs until its time is over, and what UNDO would."""
+def cost_of_undo(store: Store, txn: Transaction, retained: Kept, table: TableInfo | None) -> str:
+    """The cost of retained data until its retention ends, and the cost of UNDO."""
     assert table is not None
-    spans = [keys.span_of(keys.row_prefix(each)) for each in table.physical_ids]
+    spans = [keys.span_of(keys.row_prefix(physical_id)) for physical_id in table.physical_ids]
     rows = sum(map(store.count, spans))
-    if kept.kind == "table":
+    if retained.kind == "table":
         return (
-            f"{rows} row(s) and their index entries stay until {timestamp_text(kept.until)}, no"
-            " write meanwhile; UNDO copies the rows written since beside them, and reads all to"
+            f"{rows} row(s) and their index entries stay until {timestamp_text(retained.until)}, no"
+            " extra write meanwhile; UNDO adds the rows written since then, and reads all to"
             " compare"
         )
-    if kept.kind == "key":
-        return f"no write meanwhile; UNDO moves {rows} row(s) to the handles of the former key"
-    if kept.definition is not None:
-        return f"no write meanwhile; UNDO fills the index anew from {rows} row(s)"
-    if kept.is_definition:
-        return f"no write meanwhile; UNDO changes the column back, and may read {rows} row(s)"
-    until = f"until {timestamp_text(kept.until)}"
-    if kept.kind == "modify":
+    if retained.kind == "key":
         return (
-            f"every row written goes on holding the former value {until}, and none once the new one"
-            f" is changed; UNDO writes {rows} row(s), and takes back what still has its former"
-            " value, or can be converted"
+            f"no extra write meanwhile; UNDO moves {rows} row(s) to the handles of the former key"
         )
-    indexes = [index for index in table.indexes if index.id in dict(kept.index_names)]
-    entry = sum(ENTRY_BYTES + KEY_COLUMN_BYTES * len(index.idx_cols) for index in indexes)
-    if kept.kind == "index":
+    if retained.definition is not None:
+        return f"no extra write meanwhile; UNDO backfills the index again from {rows} row(s)"
+    if retained.is_definition:
+        return f"no extra write meanwhile; UNDO changes the column back, and may read {rows} row(s)"
+    until = f"until {timestamp_text(retained.until)}"
+    if retained.kind == "modify":
         return (
-            f"writes go on keeping the index (about {entry} bytes an entry, {rows * entry} in all)"
+            f"every row written also keeps the former value {until}, unless the new value"
+            f" is changed; UNDO writes {rows} row(s): it restores former values that are still"
+            " there, and converts new ones"
+        )
+    indexes = [index for index in table.indexes if index.id in dict(retained.index_names)]
+    entry = sum(ENTRY_BYTES + KEY_COLUMN_BYTES * len(index.idx_cols) for index in indexes)
+    if retained.kind == "index":
+        return (
+            f"writes still maintain the index (about {entry} bytes an entry, {rows * entry} in all)"
             f" {until}; UNDO reads {rows} row(s) to compare"
         )
-    beside = f", and {len(indexes)} index(es) on it alone" if indexes else ""
+    index_text = f", and {len(indexes)} index(es) on it alone" if indexes else ""
     reads = f"reads {rows} row(s) to compare" if indexes else "touches no row"
     return (
-        f"every row written goes on holding the column{beside} {until}; rows inserted meanwhile get"
+        f"every row written keeps the column{index_text} {until}; rows inserted meanwhile get"
         f" its constant default, else NULL or zero; UNDO {reads}"
     )
 
@@ -291,17 +302,17 @@ def cost_of_undo(store: Store, txn: Transaction, kept: Kept, table: TableInfo | 
 # -- pace ------------------------------------------------------------------------------------------
 
 
-def pace_of(txn: Transaction, asked: Job) -> FillRate:
-    """How fast jobs like that one were."""
-    speeds = [speed for job in queue.newest(txn, JOBS_LOOKED_AT) if (speed := _speed(job, asked))]
+def pace_of(txn: Transaction, example: Job) -> FillRate:
+    """The speed of finished jobs like this one."""
+    speeds = [speed for job in queue.newest(txn, JOBS_LOOKED_AT) if (speed := _speed(job, example))]
     if not speeds:
         return FillRate(ASSUMED_ROWS_A_SECOND, 0, 0.0)
-    errors = [abs(_guess(speeds, n) - each) / each for n, each in enumerate(speeds)]
+    errors = [abs(_guess(speeds, n) - speed) / speed for n, speed in enumerate(speeds)]
     return FillRate(median(speeds), len(speeds), median(errors))
 
 
 def _guess(speeds: list[float], n: int) -> float:
-    """What the others would have said of one."""
+    """The estimate for one job from the others."""
     others = speeds[:n] + speeds[n + 1 :]
     return median(others) if others else ASSUMED_ROWS_A_SECOND
 
@@ -311,10 +322,10 @@ def _manner(job: Job) -> object:
     return manner(job) if manner and job.raw_args else None
 
 
-def _speed(job: Job, asked: Job) -> float:
+def _speed(job: Job, example: Job) -> float:
     took_ms = (job.binlog.FinishedTS >> _STAMP_MS_SHIFT) - (job.real_start_ts >> _STAMP_MS_SHIFT)
-    alike = job.type == asked.type and _manner(job) == _manner(asked)
-    if not alike or job.state != JobState.SYNCED or not job.row_count or took_ms <= 0:
+    is_similar = job.type == example.type and _manner(job) == _manner(example)
+    if not is_similar or job.state != JobState.SYNCED or not job.row_count or took_ms <= 0:
         return 0.0
     return 1000 * job.row_count / took_ms
 
@@ -325,12 +336,15 @@ def _speed(job: Job, asked: Job) -> float:
 def waits_of(
     txn: Transaction, job: Job, locks: MetadataLocks, elsewhere: Elsewhere
 ) -> Iterator[str]:
-    """For what the job, submitted now, would have to wait. `locks`: those of the asked front;
-    `elsewhere` asks all others, by table and revision."""
+    """The reasons for which the job would wait if it were submitted now.
+
+    `locks` are those of this front; `elsewhere` returns the reasons of all others, by table and
+    revision.
+    """
     unfinished = queue.unfinished(txn)
     policy: Policy = TwoQueues() if two_queues.in_use(txn) else ReadySet()
-    for each in (*unfinished, job):
-        policy.add(each)
+    for queued in (*unfinished, job):
+        policy.add(queued)
     blocker = policy.blocker(job.id)
     if blocker:
         older = policy.job(blocker)
@@ -340,10 +354,12 @@ def waits_of(
     kind = "reorg" if reorg else "general"
     variable = f"exuvia_ddl_{kind}_workers"
     workers = min(variables.read_int(txn, variable), policy.most_workers)
-    busy = sum(each.state == JobState.RUNNING and is_reorg(each) == reorg for each in unfinished)
+    busy = sum(
+        queued.state == JobState.RUNNING and is_reorg(queued) == reorg for queued in unfinished
+    )
     if busy >= workers:
         yield f"{kind} worker ({busy} of {workers} busy)"
-    tables = {each: meta.revision(txn, each) + 1 for each in table_ids(job)}
+    tables = {table_id: meta.revision(txn, table_id) + 1 for table_id in table_ids(job)}
     for table_id, newest in tables.items():
         for hold in locks.blockers(table_id, newest):
             yield f"open transaction of connection {hold.session}: {hold.about}"
@@ -351,6 +367,6 @@ def waits_of(
 
 
 def refusals_of(job: Job) -> list[str]:
-    """What would refuse it at its first step, in the words of the rules."""
+    """The names of the rules that may refuse it at its first step, as text."""
     rules = (rule.__name__ for sub in sub_jobs(job) for rule in action_of(sub).refuses)
     return [text.strip("_").replace("_", " ") for text in dict.fromkeys(rules)]

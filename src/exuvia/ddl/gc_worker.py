@@ -1,34 +1,36 @@
-"""Metadata first, data later: ranges of keys that finished jobs left behind, and the loop that
-empties them (seed 002's background job).
+"""Empties the key ranges of dropped elements after their jobs: metadata first, data later.
 
     mysql.gc_delete_range --emptied--> mysql.gc_delete_range_done
 
-    element_id    > 0   everything in the range goes: its index, table or partition is gone
-                  < 0   only tombstones go: the index of that number became public (law 6)
-    start_key           where emptying has come to: a row whose range was begun has another one
+    element_id    > 0   everything in the range is removed: its index, table or partition is gone
+                  < 0   only tombstones are removed: the index of that number became public (law 6)
+    start_key           the key from which emptying continues
     a range of names    the tables of a dropped database: each leaves its own rows instead
 
     oldest row
       its job is unfinished            not yet
       a whole table or database        not before exuvia_drop_retention_s have passed: RECOVER TABLE
-      what a TRUNCATE left for UNDO    not while its record is there (ddl/kept.py)
+      data of TRUNCATE for UNDO        not while its record exists (ddl/kept.py)
       the tables of a database         each leaves a row of its own, some at a time
       anything else                    one batch and the row's new start_key
 
-A range is taken back (`restore_ranges`) by the transaction that recovers its table. That
-transaction and every batch of the emptying write the same row, so one of the two comes first and
-the other fails: nobody recovers what was begun to be emptied, nobody empties what was recovered.
-So the clock says only how long data is kept, never whether it may be taken.
+The transaction that recovers a table takes its ranges back (`restore_ranges`). That transaction and
+every batch write the same row, so one of them commits first and the other fails. A range that was
+partly emptied is never recovered, and a recovered range is never emptied. The clock only decides
+how long data is retained, not whether it may be recovered.
 
-Who could still write there was refused before: the element is absent, its range is fenced by the
-revision, late fill tasks by the reorg's epoch. So emptying needs no check beyond the term of the
-`gc` owner, an ownership of its own, which is required by every transaction here: an owner that was
-deposed empties nothing. Where it has come to stands in the row, so the next one goes on there.
-Tombstones go once their index is public and the job has ended: no fill can come any more that they
-would have to stop (law 6). While clients commit, a batch is short and a longer rest follows it; a
-much longer one while a reorg goes on, or any job beside clients: somebody waits for that.
+Late writers were refused before: the element is absent, the revision fences its range, and the
+reorg's epoch fences late backfill tasks. So emptying only checks the term of the `gc` owner, which
+every transaction here requires: a deposed owner empties nothing. The progress is stored in the row,
+so the next owner continues there.
 
-Source: seed 002, the optimised delete; table and columns of TiDB, whose element ids are positive.
+Tombstones are removed once their index is public and the job has ended: no backfill that they would
+have to stop can follow (law 6). While clients commit, a batch is short and a longer rest follows
+it. The rest is much longer while a reorg runs, or while any job runs under client load: a client
+waits for those.
+
+Source: seed 002, the background job and the optimised delete. Table and columns are TiDB's; TiDB's
+element ids are positive.
 """
 
 from collections.abc import Callable, Iterator
@@ -59,7 +61,7 @@ _NAMES = keys.meta("name")
 
 
 class PendingRange:
-    """A row of mysql.gc_delete_range. `since_ms`: wall time at which it was left."""
+    """A row of mysql.gc_delete_range. `since_ms`: wall time at which the range was added."""
 
     def __init__(self, handle: bytes, row: Row) -> None:
         self.handle = handle
@@ -76,25 +78,27 @@ class PendingRange:
 
     @property
     def holds_names(self) -> bool:
-        """Whether it stands for the tables of a dropped database."""
+        """Whether it represents the tables of a dropped database."""
         return self.span.start.startswith(_NAMES)
 
     @property
     def may_return(self) -> bool:
-        """Whether it is kept for the retention: whole tables and databases are recovered."""
+        """Whether it is retained: whole tables and databases can be recovered."""
         return self.holds_names or self.span.end == keys.table_span(abs(self.element_id)).end
 
 
-def add_range(txn: Transaction, job_id: int, ordinal: int, each: DeleteRange, stamp: int) -> None:
-    """A range to be emptied once the job has ended. Hidden row id: job and ordinal."""
-    start, end = each.span
-    element = -each.element_id if each.tombstones_only else each.element_id
+def add_range(
+    txn: Transaction, job_id: int, ordinal: int, delete_range: DeleteRange, stamp: int
+) -> None:
+    """Add a range to be emptied once the job has ended. Hidden row id: job and ordinal."""
+    start, end = delete_range.span
+    element = -delete_range.element_id if delete_range.tombstones_only else delete_range.element_id
     row: Row = [job_id, element, start.hex(), end.hex(), stamp]
     writer.insert(txn, system_table(txn, "gc_delete_range"), row, _handle(job_id, ordinal))
 
 
 def free_ordinal(txn: Transaction, job_id: int) -> int:
-    """The first number no range of the job has: several steps of a job may leave some."""
+    """The first unused number of the job's ranges: several steps of a job may add some."""
     table = system_table(txn, "gc_delete_range")
     newest = next(reader.scan(txn, table, _span_of(txn, job_id), reverse=True), None)
     return 0 if newest is None else _last_ordinal(txn, job_id) + 1
@@ -110,7 +114,7 @@ def pending_ranges(txn: Transaction) -> list[PendingRange]:
 
 
 def scan_ranges(txn: Transaction, span: Span | None = None) -> Iterator[PendingRange]:
-    """The same, read as far as they are looked at."""
+    """Like `pending_ranges`, but read lazily."""
     for handle, row in reader.scan(txn, system_table(txn, "gc_delete_range"), span):
         yield PendingRange(handle, row)
 
@@ -119,14 +123,17 @@ def scan_ranges(txn: Transaction, span: Span | None = None) -> Iterator[PendingR
 
 
 def range_reached(txn: Transaction, left: PendingRange, start: bytes) -> None:
-    """Everything of the range below that key is gone."""
+    """Store that everything of the range below that key is removed."""
     row = [*left.row]
     row[_START] = start.hex()
     writer.update(txn, system_table(txn, "gc_delete_range"), left.handle, left.row, row)
 
 
 def range_done(txn: Transaction, left: PendingRange) -> None:
-    """The range is empty; with rows of a table go its counters of ids and its foreign keys."""
+    """Store that the range is empty.
+
+    A table's id counters and foreign keys are removed with its rows.
+    """
     if left.may_return and not left.holds_names:
         job = queue.finished(txn, left.job_id)
         if job is not None:  # the element's own number may be that of another table
@@ -149,20 +156,24 @@ def _forget_table(txn: Transaction, left: PendingRange, table_id: int) -> None:
 
 
 def expand_names(txn: Transaction, left: PendingRange, most: int) -> bytes | None:
-    """Some tables of a dropped database leave their own ranges; where to go on, None at the end."""
+    """Replace some tables of a dropped database by their own ranges.
+
+    Returns where to continue, or None at the end.
+    """
     ordinal = _last_ordinal(txn, left.job_id)
-    found = list(txn.scan(left.span, limit=most))
-    for key, payload in found:
+    entries = list(txn.scan(left.span, limit=most))
+    for key, payload in entries:
         info = meta.get_table(txn, keys.read_number(payload))
         txn.delete(key)
         if info is not None:
-            meta.drop_table(txn, evolve(info, exuvia_referred=()))  # its keys wait since the drop
-            for each in ranges_of_table(info):
+            # its foreign keys wait since the drop
+            meta.drop_table(txn, evolve(info, exuvia_referred=()))
+            for delete_range in ranges_of_table(info):
                 ordinal += 1
-                add_range(txn, left.job_id, ordinal, each, left.since_ms << _STAMP_MS_BITS)
+                add_range(txn, left.job_id, ordinal, delete_range, left.since_ms << _STAMP_MS_BITS)
             _forget_table(txn, left, info.id)
             ordinal = _last_ordinal(txn, left.job_id)
-    return found[-1][0] + b"\0" if len(found) == most else None
+    return entries[-1][0] + b"\0" if len(entries) == most else None
 
 
 def _last_ordinal(txn: Transaction, job_id: int) -> int:
@@ -171,22 +182,26 @@ def _last_ordinal(txn: Transaction, job_id: int) -> int:
     return keys.read_i64(newest[0]) & ((1 << _ORDINAL_BITS) - 1)
 
 
-# -- taken back ------------------------------------------------------------------------------------
+# -- recovery --------------------------------------------------------------------------------------
 
 
 def untouched_ranges(txn: Transaction, job_id: int) -> tuple[DeleteRange, ...]:
-    """What a job left, as it left it: nothing where emptying has ended a range of it.
+    """The ranges that a job left, or nothing if one of them is already empty.
 
-    A range that was begun begins elsewhere, so it equals none that the job could have left."""
+    A partly emptied range has another start, so it differs from every range that the job left.
+    """
     ended = system_table(txn, "gc_delete_range_done")
     if next(reader.scan(txn, ended, _span_of(txn, job_id, "gc_delete_range_done")), None):
         return ()
-    found = scan_ranges(txn, _span_of(txn, job_id))
-    return tuple(DeleteRange(abs(f.element_id), f.span, f.tombstones_only) for f in found)
+    pending = scan_ranges(txn, _span_of(txn, job_id))
+    return tuple(DeleteRange(abs(f.element_id), f.span, f.tombstones_only) for f in pending)
 
 
 def restore_ranges(txn: Transaction, job_id: int) -> None:
-    """The job's ranges are in use again. Conflicts with whoever empties one of them meanwhile."""
+    """Remove the job's ranges because their keys are in use again.
+
+    Conflicts with a transaction that empties one of them at the same time.
+    """
     for left in list(scan_ranges(txn, _span_of(txn, job_id))):
         writer.delete(txn, system_table(txn, "gc_delete_range"), left.handle, left.row)
 
@@ -196,20 +211,17 @@ def _span_of(txn: Transaction, job_id: int, name: str = "gc_delete_range") -> Sp
     return Span(prefix + _handle(job_id, 0), prefix + _handle(job_id + 1, 0))
 
 
-# -- one batch -------------------------------------------------------------------------------------
+#     empty_range         removes every key, without validation: the table or the index is gone and
+#                         its last writers were fenced
+#     purge_tombstones    removes tombstones of a public index, live entries stay. An entry may be
+#                         placed over a tombstone at any time, so each removal is validated: on
+#                         Conflict the batch is read again
 #
-#     empty_range         every key goes, whatever it holds: nobody writes there any more (the table
-#                         or the index is gone, and its last writers were fenced), so nothing is
-#                         validated
-#     purge_tombstones    tombstones of a public index go, live entries stay. An entry may be placed
-#                         over a tombstone at any time, so each removal is validated: Conflict, and
-#                         the batch is read anew
-#
-# Both write into the caller's transaction, which notes there how far it came: so a range is resumed
-# by anybody at the key where the last commit left it, and harmless twice. Neither commits.
+# Both write into the caller's transaction, which also stores the progress. So any owner can resume
+# a range at the key of the last commit, and repeating a batch is harmless. Neither commits.
 
 BATCH_KEYS = 5_000
-SCAN_BATCHES = 20  # how many batches of live entries one purge may look at
+SCAN_BATCHES = 20  # most batches of live entries that one purge reads
 
 
 def empty_range(
@@ -217,47 +229,48 @@ def empty_range(
 ) -> bytes | None:
     """Remove a bounded number of keys, except those with the prefix `spared`. Returns the key to
     continue from, or None at the end."""
-    for found, _ in txn.snapshot.chunks(span, most):
-        gone = [key for key in found if not key.startswith(spared)] if spared else found
-        txn.remove_all(gone)
-        return None if len(found) < most else found[-1] + b"\0"
+    for keys_found, _ in txn.snapshot.chunks(span, most):
+        removed = (
+            [key for key in keys_found if not key.startswith(spared)] if spared else keys_found
+        )
+        txn.remove_all(removed)
+        return None if len(keys_found) < most else keys_found[-1] + b"\0"
     return None
 
 
 def _spared(txn: Transaction, physical_id: int) -> bytes:
-    """The prefix of keys under the id that must not be removed.
+    """The prefix of keys under the id that must not be removed, or b"".
 
-    After EXCHANGE another table may have the same id. These are the marks of its children."""
+    After EXCHANGE another table may have the same id; then these are the marks of its children.
+    """
     return keys.marks_prefix(physical_id) if meta.get_table(txn, physical_id) is not None else b""
 
 
 def purge_tombstones(txn: Transaction, span: Span, most: int = BATCH_KEYS) -> bytes | None:
-    """Remove at most so many tombstones; where to go on, None at the end of the span."""
-    removed = seen = 0
-    for found, raws in txn.snapshot.chunks(span, most):
-        for key, raw in zip(found, raws, strict=True):
+    """Remove about `most` tombstones. Returns where to continue, or None at the end of the span."""
+    removed = examined = 0
+    for keys_found, raws in txn.snapshot.chunks(span, most):
+        for key, raw in zip(keys_found, raws, strict=True):
             if raw[txn.snapshot.skip :] == TOMBSTONE:
                 txn.delete(key)
                 removed += 1
-        seen += len(found)
-        if removed + len(found) > most or seen >= SCAN_BATCHES * most:
-            return found[-1] + b"\0"
+        examined += len(keys_found)
+        if removed + len(keys_found) > most or examined >= SCAN_BATCHES * most:
+            return keys_found[-1] + b"\0"
     return None
 
 
-# -- lock marks ------------------------------------------------------------------------------------
-#
 # Traces of locks; those that no transaction can need any more are removed:
 #
-#     look                    what all snapshots see from now on is noted: a stamp
-#     KEPT_S later            marks up to it go, table by table, a batch a transaction; with the
-#                             first of them m/lockfloor says so
-#     a commit that held a key since before the floor, in a table with younger marks, is refused: it
-#                             cannot know whether there was one (kv/validate.py)
+#     look                    a stamp is stored: all later snapshots are at or above it
+#     KEPT_S later            marks up to it are removed, table by table, a batch a transaction; the
+#                             first of them stores the stamp in m/lockfloor
+#     commit                  refused if it held a key since before the floor, in a table with
+#                             younger marks: there may have been a mark (kv/validate.py)
 #
-# So the clock says how long marks are kept, never whether a commit is right. A mark that was left
-# anew meanwhile stays: it is deleted as it was read, or the batch is refused and read again. What
-# says that a table has marks goes with the table.
+# So the clock decides how long marks are retained, never whether a commit is right. A mark that was
+# written again in the meantime stays: it is deleted as it was read, or the batch is refused and
+# read again. The header of a table's marks is removed with the table.
 
 KEPT_S = 300.0
 BATCH = 1_000
@@ -266,7 +279,7 @@ _TABLE_END = 9
 
 
 class LockMarks:
-    """`step` is called by the `gc` owner; at most one transaction."""
+    """Removes old lock marks. The `gc` owner calls `step`; each call is at most one transaction."""
 
     def __init__(self, kept_s: float = KEPT_S) -> None:
         self._kept_s = kept_s
@@ -284,23 +297,23 @@ class LockMarks:
         if self._floor < 0:
             self._floor, self._due = newest, now + self._kept_s
             return lambda: 0.0
-        found = list(_marks(txn.snapshot, self._at, self._floor))
-        for key in found:
+        marks = list(_marks(txn.snapshot, self._at, self._floor))
+        for key in marks:
             txn.delete(key)
-        if found and keys.read_number(txn.get(keys.LOCK_FLOOR)) < self._floor:
+        if marks and keys.read_number(txn.get(keys.LOCK_FLOOR)) < self._floor:
             txn.put(keys.LOCK_FLOOR, keys.number(self._floor))
-        return partial(self._removed, found, newest, now)
+        return partial(self._removed, marks, newest, now)
 
-    def _removed(self, found: list[bytes], newest: int, now: float) -> float:
-        if len(found) < BATCH:
+    def _removed(self, marks: list[bytes], newest: int, now: float) -> float:
+        if len(marks) < BATCH:
             self._floor, self._due, self._at = newest, now + self._kept_s, _TABLES.start
         else:
-            self._at = found[-1]
+            self._at = marks[-1]
         return 0.0
 
 
 def _marks(snapshot: Snapshot, start: bytes, floor: int) -> Iterator[bytes]:
-    """At most BATCH marks left up to the floor, of all tables from `start` on."""
+    """At most BATCH marks up to the floor, of all tables from `start` on."""
     left = BATCH
     while (first := next(snapshot.scan(Span(start, _TABLES.end)), None)) is not None:
         header = keys.lock_header(first[0])
@@ -325,20 +338,23 @@ IDLE_S = 1.0
 
 _LOOK_S = 0.1
 _MANY_PER_S = 20.0  # heartbeats, statistics and the owner's own steps stay below it
-_BESIDE_S = 0.004
-_REST_FACTOR = 9.0  # a tenth of the time: nobody waits for it
+_UNDER_LOAD_S = 0.004
+_REST_FACTOR = 9.0  # a tenth of the time: no client waits for it
 _REORG_REST_FACTOR = 50.0
 
 
 class OtherCommits:
-    """Whether others commit often: the store's sequence grows with each commit, ours are counted.
-    Any engine can tell this, and no client has to announce itself."""
+    """Whether others commit often.
+
+    The store's sequence grows with each commit, and this owner's commits are counted. This works
+    with any engine, and no client has to announce itself.
+    """
 
     def __init__(self, store: Store, monotonic: Callable[[], float]) -> None:
         self._store = store
         self._monotonic = monotonic
         self.ours = 0
-        self._seen = (monotonic(), *self._count())
+        self._sample = (monotonic(), *self._count())
         self._many = False
 
     def _count(self) -> tuple[int, int]:
@@ -346,14 +362,14 @@ class OtherCommits:
             return txn.sequence, self.ours
 
     def are_many(self) -> bool:
-        """Looked at ten times a second."""
+        """Measured ten times a second."""
         now = self._monotonic()
-        elapsed_s = now - self._seen[0]
+        elapsed_s = now - self._sample[0]
         if elapsed_s >= _LOOK_S:
             sequence, ours = self._count()
-            others = (sequence - self._seen[1]) - (ours - self._seen[2])
+            others = (sequence - self._sample[1]) - (ours - self._sample[2])
             self._many = others / elapsed_s > _MANY_PER_S
-            self._seen = (now, sequence, ours)
+            self._sample = (now, sequence, ours)
         return self._many
 
 
@@ -363,7 +379,8 @@ def _is_kept(txn: Transaction, left: PendingRange) -> bool:
 
 
 class GcWorker:
-    """See the module. One transaction a step."""
+    """The loop that empties ranges and removes lock marks and change logs: one transaction a
+    step."""
 
     channel = "history"
 
@@ -380,10 +397,13 @@ class GcWorker:
         self._others = OtherCommits(store, clock.monotonic)
         self._drivers = RecentSenders()
         self._quiet: tuple[int, int] = (-1, -1)  # notices and retention when nothing was due
-        self._due_ms = 0.0  # when the first of those that are kept will be
+        self._due_ms = 0.0  # when the first retained range will be due
 
     def step(self, now: float) -> float:
-        """Remove one batch of keys, or note a range as done; seconds until the next."""
+        """Remove one batch of keys, or store that a range is empty.
+
+        Returns seconds until the next step.
+        """
         if not self._campaign.is_owner:
             return IDLE_S
         notices = self._store.counter(self.channel)
@@ -426,7 +446,7 @@ class GcWorker:
     def _paced(
         self, txn: Transaction, rows: int, began: float, now: float, logs_turn: bool
     ) -> Then:
-        """What follows a batch: a rest. Ranges and change logs take turns."""
+        """The rest after a batch. Ranges and change logs take turns."""
         reorg_goes_on = bool(self._drivers.recent(drivers_in(txn), now))
         job_goes_on = reorg_goes_on or not queue.is_empty(txn)
         return partial(self._pause_after, rows, began, reorg_goes_on, job_goes_on, logs_turn)
@@ -438,18 +458,20 @@ class GcWorker:
         self._logs_turn = logs_turn
         spent_s = self._clock.monotonic() - began
         busy = self._others.are_many()
-        self.pace.succeeded(rows, spent_s, _BESIDE_S if busy else ALONE_S)
+        self.pace.succeeded(rows, spent_s, _UNDER_LOAD_S if busy else ALONE_S)
         if reorg_goes_on or (busy and job_goes_on):
             return spent_s * _REORG_REST_FACTOR
         return spent_s * _REST_FACTOR if busy else 0.0
 
     def _next(self, txn: Transaction, notices: int) -> PendingRange | None:
-        """The oldest range that may be emptied now. Many that are kept are not looked at again
-        before the first is due."""
+        """The oldest range that may be emptied now.
+
+        If all are retained, they are not read again before the first is due.
+        """
         now_ms = self._clock.wall_ns() // 1_000_000
         kept_ms = 1000 * variables.read_int(txn, RETENTION)
-        seen = notices, kept_ms
-        if seen == self._quiet and now_ms < self._due_ms:
+        inputs = notices, kept_ms
+        if inputs == self._quiet and now_ms < self._due_ms:
             return None
         due_ms = float("inf")
         for left in scan_ranges(txn):
@@ -458,5 +480,5 @@ class GcWorker:
                 due_ms = min(due_ms, kept_until_ms)
             elif queue.get(txn, left.job_id) is None and not _is_kept(txn, left):
                 return left
-        self._quiet, self._due_ms = seen, due_ms
+        self._quiet, self._due_ms = inputs, due_ms
         return None

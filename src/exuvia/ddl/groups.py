@@ -1,39 +1,39 @@
 """Jobs that are completed together: all of them cross in one schema version, or none does.
 
-    ADMIN CREATE DDL GROUP g       m/group/g: nobody is in it
+    ADMIN CREATE DDL GROUP g       m/group/g: a group without members
     SET exuvia_ddl_group = 'g'     each change joins it, and is held before it is public
     ADMIN COMPLETE DDL GROUP g     completing: once every member is held, the owner takes each of
                                    them across its non-revertible point in ONE transaction and ONE
-                                   version, and the group is gone
-    ADMIN CANCEL DDL GROUP g       every member is cancelled, and the group is gone
+                                   version, and the group is removed
+    ADMIN CANCEL DDL GROUP g       every member is cancelled, and the group is removed
 
-Each member has come to its point by itself, one state a version, and every front has acknowledged
-where it stands. So the version in which all of them cross has each table one step further, as a
-version of any one of them would have: whoever plans with the one before it sees none, whoever plans
-with it all. Behind it they are jobs of their own again; each has its own event.
+Each member reaches its held state alone, one state a version, and every front has acknowledged that
+state. The version in which all of them cross takes each table one step further, as it would with a
+single member. So a statement planned with the version before sees none of the changes, and one
+planned with this version sees all. Afterwards they are separate jobs again; each has its own event.
 
-A crash shows all of that transaction or nothing. `completing` stands in the store: the next owner
-does it. A member whose verification has become too old is verified again, and held again, first.
+After a crash, all of that transaction is stored or nothing. `completing` is stored too, so the next
+owner continues. A member whose verification is too old is first verified and held again.
 
-A change of a table that a member changes joins that member's job, as if one ALTER TABLE had asked
-for both (ddl/multi_schema_change.py): the same number, one place in the queue, one end.
+A change of a table that a member already changes joins that member's job, as if one ALTER TABLE had
+both changes (ddl/multi_schema_change.py). They have one number, one place in the queue and one end.
 
     ALTER TABLE t ADD INDEX i (a)     job 57: write only -> write reorganization =filled=> held
-    ALTER TABLE t ADD COLUMN c INT    job 57: it walks on,  i stays filled,  c follows  => held
+    ALTER TABLE t ADD COLUMN c INT    job 57: continues,    i stays filled,  c follows  => held
 
-Each part is judged on the table as it was before all of them, in the transaction that it joins by:
-what could not stand in that ALTER TABLE is refused with its error, and the job goes on without it.
-It may join wherever the job stands, up to the moment its group is to be completed. Where the owner
-is meanwhile does not matter: its next step begins with the job's row. Only what the owner keeps in
-memory has to follow: a note tells it of tables that the job involves now, and of another pool.
+Each part is checked against the table without any of them, in the transaction in which it joins. A
+part that is impossible in that ALTER TABLE is refused with its error, and the job continues without
+it. A change may join in any state of the job, until its group is to be completed. Whatever the
+owner does at the same time, its next step begins with the job's row. Only the owner's memory has to
+follow: a note lists the tables that the job involves now, and another worker pool.
 
-A group is broken when a member of it has failed or was cancelled: it can never be completed, the
-others stay held, and it can only be cancelled. A change is refused at once
+A group is broken when a member has failed or was cancelled. It can never be completed, the others
+stay held, and it can only be cancelled. A change is refused at once if it
 
-    that would wait for a member               through others, of other groups too: it would never
-                                               come to its point
-    that is seen later than it crosses         what takes rows or databases away
-    that brings a table into a job             while another job, of whatever age, involves it
+    would wait for a member                    also through others or other groups: it would never
+                                               reach its held state
+    becomes visible after it crosses           changes that drop rows or databases
+    brings a table into a job                  while another unfinished job involves the table
 """
 
 from collections.abc import Iterable, Iterator
@@ -79,7 +79,7 @@ _ENDS_BADLY = (
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """At rest. `jobs`: its members' ids. `trouble`: why it was not completed."""
+    """Stored under m/group. `jobs`: ids of the members. `trouble`: why it was not completed."""
 
     name: str
     by: str = ""
@@ -89,7 +89,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupStatus(NamedTuple):
-    """A group with its members as they stand, and why it can never be completed, if so."""
+    """A group with its members now. `broken`: why it can never be completed, or ""."""
 
     group: Group
     members: tuple[Job, ...]
@@ -119,19 +119,19 @@ def find(txn: Transaction, name: str) -> Group:
 
 def all_groups(txn: Transaction) -> list[GroupStatus]:
     """Every group, by name."""
-    found = txn.scan(keys.span_of(keys.meta("group")))
-    return [_status(txn, _group.decode(raw)) for _, raw in found]
+    entries = txn.scan(keys.span_of(keys.meta("group")))
+    return [_status(txn, _group.decode(raw)) for _, raw in entries]
 
 
 def completing(txn: Transaction) -> list[str]:
-    """Names of the groups that are to be completed."""
+    """Names of the groups whose completion was requested."""
     groups = (_group.decode(raw) for _, raw in txn.scan(keys.span_of(keys.meta("group"))))
     return [group.name for group in groups if group.completing]
 
 
 def _status(txn: Transaction, group: Group) -> GroupStatus:
-    known = (queue.get(txn, each) or queue.finished(txn, each) for each in group.jobs)
-    members = tuple(job for job in known if job is not None)
+    jobs = (queue.get(txn, job_id) or queue.finished(txn, job_id) for job_id in group.jobs)
+    members = tuple(job for job in jobs if job is not None)
     lost = next((job for job in members if job.state in _ENDS_BADLY), None)
     broken = "" if lost is None else f"ddl job {lost.id} is {JOB_STATE_TEXT[lost.state]}"
     return GroupStatus(group, members, broken)
@@ -141,12 +141,12 @@ def _status(txn: Transaction, group: Group) -> GroupStatus:
 
 
 def create(txn: Transaction, name: str, by: str) -> None:
-    """A group without members. Raises 1105."""
+    """Create a group without members. Raises 1105."""
     if not name or len(name) > LONGEST_NAME:
         raise ErrUnknown(f"the name of a ddl group has 1 to {LONGEST_NAME} letters")
     if two_queues.in_use(txn):
         raise ErrUnknown(_NEEDS_JOB_TABLES)
-    if older := [each.title for each in members.before_0_4(txn)]:
+    if older := [member.title for member in members.before_0_4(txn)]:
         raise ErrUnknown(f"no ddl groups while {', '.join(older)} of an older release serves")
     if txn.get(keys.meta("group", name.lower())) is not None:
         raise ErrUnknown(f"ddl group '{name}' exists")
@@ -154,8 +154,10 @@ def create(txn: Transaction, name: str, by: str) -> None:
 
 
 def ask_to_complete(txn: Transaction, name: str) -> tuple[int, ...]:
-    """Its members cross as soon as all of them are held; their ids. Raises 1105 where that can
-    never be."""
+    """Complete the group as soon as all its members are held. Returns their ids.
+
+    Raises 1105 if that can never happen.
+    """
     status = _status(txn, find(txn, name))
     if not status.members:
         raise ErrUnknown(f"ddl group '{name}' has no jobs")
@@ -168,7 +170,7 @@ def ask_to_complete(txn: Transaction, name: str) -> tuple[int, ...]:
 
 
 def remove(txn: Transaction, name: str) -> tuple[int, ...]:
-    """The group is gone; the ids of those of its members that have not ended. Raises 1105."""
+    """Remove the group. Returns the ids of its unfinished members. Raises 1105."""
     status = _status(txn, find(txn, name))
     txn.delete(keys.meta("group", status.group.name))
     return tuple(job.id for job in status.members if job.state not in IN_HISTORY)
@@ -188,28 +190,31 @@ def _open(txn: Transaction, name: str) -> GroupStatus:
 
 
 def member_of_table(txn: Transaction, name: str, table_id: int) -> Job | None:
-    """The job that another change of the table would join. Raises 1105."""
+    """The job that another change of the table would join, or None. Raises 1105."""
     members = _open(txn, name).members
-    return next((each for each in members if table_id and each.table_id == table_id), None)
+    return next((member for member in members if table_id and member.table_id == table_id), None)
 
 
 def table_without(txn: Transaction, job: Job) -> TableInfo | None:
-    """The job's table without what the job has begun."""
+    """The job's table without the changes that the job has begun."""
     return without_begun(job, read_snapshot(txn, job, 1)).table
 
 
 def join(txn: Transaction, name: str, job: Job, now: int) -> Job:
-    """The job as a member, or that member which takes it in and so has a number: the caller
-    inserts or updates it, and then calls `joined`. Raises 1105, and what an ALTER TABLE of all
-    would. `now`: a job's timestamp."""
+    """The job as a member of the group, or the member that it was merged into.
+
+    A member that takes the job in already has a number. The caller inserts or updates the returned
+    job, and then calls `joined`. Raises 1105, and the errors of one ALTER TABLE of all changes.
+    `now`: a job's timestamp.
+    """
     status = _open(txn, name)
-    taking = member_of_table(txn, name, job.table_id)
-    if taking is not None:
-        return _taken_in(txn, name, taking, job, now)
+    host = member_of_table(txn, name, job.table_id)
+    if host is not None:
+        return _merged(txn, name, host, job, now)
     makes_table = kind_of(job).gets_id == GetsId.TABLE
     if not (job.table_id or makes_table) or not crosses_openly(job):
         raise ErrUnknown(f"{job.action_text} cannot be one of a group")
-    member = _never_let_go_by(status.group.name, job, queue.unfinished(txn))
+    member = _member_blocking(status.group.name, job, queue.unfinished(txn))
     if member is not None:
         raise _would_wait(name, member)
     return evolve(job, exuvia_group=status.group.name, exuvia_hold=BEFORE_PUBLIC)
@@ -223,109 +228,112 @@ def _would_wait(name: str, member: Job) -> Refused:
     )
 
 
-def _taken_in(txn: Transaction, name: str, taking: Job, job: Job, now: int) -> Job:
-    """The member with the job's changes. Raises what an ALTER TABLE of all would, and 1105."""
-    for each in (*sub_jobs(taking), *sub_jobs(job)):
-        check_kind(each)
+def _merged(txn: Transaction, name: str, host: Job, job: Job, now: int) -> Job:
+    """The member with the job's changes.
+
+    Raises 1105, and the errors of one ALTER TABLE of all changes.
+    """
+    for sub in (*sub_jobs(host), *sub_jobs(job)):
+        check_kind(sub)
     if two_queues.in_use(txn):
         raise ErrUnknown(_NEEDS_JOB_TABLES)
-    whole = with_more(taking, job)
-    before = without_begun(taking, read_snapshot(txn, whole, now))
+    whole = with_more(host, job)
+    before = without_begun(host, read_snapshot(txn, whole, now))
     if before.table is None:
         raise ErrNoSuchTable(job.schema_name, job.table_name)
-    check_together(before.table, (taking, job))
-    error = refusal(whole, before) if taking.begun else None  # else its first step judges
+    check_together(before.table, (host, job))
+    error = refusal(whole, before) if host.begun else None  # otherwise its first step checks it
     if error is not None:
         raise error
-    # Whoever inserts a job takes ids too: nobody does so beside this transaction
-    wanted = whole.exuvia_ids.count(0)
-    ids = count(meta.next_ids(txn, max(wanted, 1)))
-    whole = evolve(whole, exuvia_ids=tuple(each or next(ids) for each in whole.exuvia_ids))
-    blocker = _in_the_way(taking, whole, queue.unfinished(txn))
-    if blocker is not None and blocker.exuvia_group == taking.exuvia_group:
+    # Inserting a job also allocates ids: no other transaction does so at the same time
+    missing = whole.exuvia_ids.count(0)
+    ids = count(meta.next_ids(txn, max(missing, 1)))
+    whole = evolve(whole, exuvia_ids=tuple(known_id or next(ids) for known_id in whole.exuvia_ids))
+    blocker = _blocker(host, whole, queue.unfinished(txn))
+    if blocker is not None and blocker.exuvia_group == host.exuvia_group:
         raise _would_wait(name, blocker)
     if blocker is not None:
         place = f"{blocker.schema_name}.{blocker.table_name}".rstrip(".")
         raise ErrUnknown(
-            f"this change cannot join job {taking.id} of ddl group '{name}' while job {blocker.id} "
+            f"this change cannot join job {host.id} of ddl group '{name}' while job {blocker.id} "
             f"({blocker.action_text} {place}) has not ended"
         )
     return whole
 
 
-def _in_the_way(job: Job, whole: Job, unfinished: list[Job]) -> Job | None:
-    """Who involves something that the job did not, and as a whole does."""
-    listed = {*_listed_at(whole)} - {*_listed_at(job)}
-    looks = {*_looks_at(whole)} - {*_looks_at(job)}
-    for each in unfinished:
-        meets = listed & {*_looks_at(each)} or looks & {*_listed_at(each)}
-        if each.id != job.id and meets:
-            return each
+def _blocker(job: Job, whole: Job, unfinished: list[Job]) -> Job | None:
+    """The unfinished job that involves an element which only the whole job involves, or None."""
+    listed = {*_places_listed(whole)} - {*_places_listed(job)}
+    looks = {*_places_checked(whole)} - {*_places_checked(job)}
+    for other in unfinished:
+        meets = listed & {*_places_checked(other)} or looks & {*_places_listed(other)}
+        if other.id != job.id and meets:
+            return other
     return None
 
 
 def joined(txn: Transaction, job: Job) -> None:
-    """It has its number now, and stands in the queue."""
+    """Add the job to its group's members. The job has its number and is in the queue."""
     group = find(txn, job.exuvia_group)
     if job.id in group.jobs:
-        _put(txn, group)  # so that nobody completes it beside this transaction
+        _put(txn, group)  # conflicts with a concurrent completion
         txn.put(keys.meta("joined", job.id), b"")
     else:
         _put(txn, evolve(group, jobs=(*group.jobs, job.id)))
 
 
 def jobs_changed(txn: Transaction) -> dict[int, Job | None]:
-    """Those that have taken another change in since the owner looked, as they are now; None: it has
-    ended."""
+    """Jobs that have taken in another change since the owner looked; None for an ended one."""
     prefix = keys.meta("joined")
     ids = [keys.read_number(key[len(prefix) :]) for key, _ in txn.scan(keys.span_of(prefix))]
-    return {each: queue.get(txn, each) for each in ids}
+    return {job_id: queue.get(txn, job_id) for job_id in ids}
 
 
 def forget_changes(txn: Transaction, ids: Iterable[int]) -> None:
-    """The owner has looked at them."""
+    """Remove the notes of jobs that the owner has looked at."""
     for job_id in ids:
         txn.delete(keys.meta("joined", job_id))
 
 
-def _never_let_go_by(name: str, job: Job, unfinished: list[Job]) -> Job | None:
-    """The member that the job would wait for, through whomever.
+def _member_blocking(name: str, job: Job, unfinished: list[Job]) -> Job | None:
+    """The member that the job would wait for, directly or through other jobs, or None.
 
-    Who waits for a member of another group waits for all of that group."""
+    A job that waits for a member of another group waits for all of that group.
+    """
     at: dict[tuple[str, int], list[Job]] = {}
-    for each in unfinished:
-        for place in _listed_at(each):
-            at.setdefault(place, []).append(each)
+    for queued in unfinished:
+        for place in _places_listed(queued):
+            at.setdefault(place, []).append(queued)
     groups: dict[str, list[Job]] = {}
-    for each in unfinished:
-        if each.exuvia_group:
-            groups.setdefault(each.exuvia_group, []).append(each)
-    seen: set[int] = set()
+    for queued in unfinished:
+        if queued.exuvia_group:
+            groups.setdefault(queued.exuvia_group, []).append(queued)
+    visited: set[int] = set()
     waits = [job]
     while waits:
         current = waits.pop()
-        for place in _looks_at(current):
+        for place in _places_checked(current):
             for older in at.get(place, ()):
-                if older.id in seen or (current.id and older.id >= current.id):
+                if older.id in visited or (current.id and older.id >= current.id):
                     continue
                 if older.exuvia_group == name:
                     return older
-                seen.add(older.id)
+                visited.add(older.id)
                 waits += [older, *groups.get(older.exuvia_group, ())]
     return None
 
 
-def _listed_at(job: Job) -> list[tuple[str, int]]:
+def _places_listed(job: Job) -> list[tuple[str, int]]:
     places = elements(job)
-    places += [("in schema", each) for each in schema_ids(job)]
+    places += [("in schema", schema_id) for schema_id in schema_ids(job)]
     if kind_of(job).drops_database:
-        places += [("drops", each) for each in schema_ids(job)]
+        places += [("drops", schema_id) for schema_id in schema_ids(job)]
     return places
 
 
-def _looks_at(job: Job) -> list[tuple[str, int]]:
-    wanted = "in schema" if kind_of(job).drops_database else "drops"
-    return elements(job) + [(wanted, each) for each in schema_ids(job)]
+def _places_checked(job: Job) -> list[tuple[str, int]]:
+    relation = "in schema" if kind_of(job).drops_database else "drops"
+    return elements(job) + [(relation, schema_id) for schema_id in schema_ids(job)]
 
 
 # -- the owner's side ------------------------------------------------------------------------------
@@ -351,7 +359,7 @@ def complete(txn: Transaction, name: str, context: WorkerContext) -> tuple[int, 
     for n, job in enumerate(members):
         decision = decide(released(job), read_snapshot(txn, job, now))
         if not decision.moves:
-            raise ErrUnknown(f"ddl job {job.id} does not cross: {decision.job.exuvia_wait}")
+            raise ErrUnknown(f"ddl job {job.id} cannot become public: {decision.job.exuvia_wait}")
         apply(txn, decision, context.owner, joins=n > 0)
     txn.delete(keys.meta("group", name))
     return status.group.jobs
@@ -360,20 +368,24 @@ def complete(txn: Transaction, name: str, context: WorkerContext) -> tuple[int, 
 def _not_ready(
     txn: Transaction, members: Iterable[Job], now: int, context: WorkerContext
 ) -> Iterator[int]:
-    """Ids of the members that cannot cross, each as that leaves it: verified too long ago, or
-    refused."""
+    """Ids of the members that cannot cross: verified too long ago, or refused.
+
+    Each of them is written as its decision leaves it.
+    """
     for job in members:
         snapshot = evolve(read_snapshot(txn, job, now), place=context.ends.place())
         decision = decide(released(job), snapshot)
         if not decision.moves:
-            held = evolve(decision.job, exuvia_hold=job.exuvia_hold)
-            apply(txn, evolve(decision, job=held), context.owner)
+            held_job = evolve(decision.job, exuvia_hold=job.exuvia_hold)
+            apply(txn, evolve(decision, job=held_job), context.owner)
             yield job.id
 
 
 def give_up(txn: Transaction, name: str, error: Exception) -> None:
-    """It could not be completed: no job has moved, and somebody has to ask for it again."""
+    """Store that the group could not be completed. No job has moved; COMPLETE must be repeated."""
     raw = txn.get(keys.meta("group", name))
     if raw is not None:
-        said = error.message if isinstance(error, Refused) else f"{type(error).__name__}: {error}"
-        _put(txn, evolve(_group.decode(raw), completing=False, trouble=said))
+        message = (
+            error.message if isinstance(error, Refused) else f"{type(error).__name__}: {error}"
+        )
+        _put(txn, evolve(_group.decode(raw), completing=False, trouble=message))

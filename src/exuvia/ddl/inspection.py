@@ -1,21 +1,22 @@
-"""Inspections: all of a table held to its rows in the background, and what was found.
+"""Inspections compare all of a table with its rows in the background and store the findings.
 
     ADMIN INSPECT TABLE t ----.
-    exuvia_inspect_interval_s ----> pending --> running --> finished     FINDINGS says how many
+    exuvia_inspect_interval_s ----> pending --> running --> finished     FINDINGS: their number
                                         |          |------> failed       the table is gone
                                         `----------`------> cancelled    ADMIN CANCEL INSPECT JOBS n
 
-    m/inspect/{n}       Inspection, what it found included; n is given as jobs' numbers are
-    m/inspectround      InspectRound: which table the schedule comes to next
+    m/inspect/{n}       Inspection with its findings; n comes from the ids of jobs
+    m/inspectround      InspectRound: the next table of the schedule
 
-The owner of schema changes does one at a time, those that people asked for first. Each part (the
-indexes of one partition, a foreign key, a CHECK) is a reorg of one phase that only reads: on Spark
-where it is large, and with the share of the time that clients leave it. Schema changes do not wait
-for it, and it does not wait for them: what looks wrong counts only if the table is still of the
-revision that it was read by; otherwise that part is read again.
+The owner of schema changes runs one inspection at a time, those of users first. Each part (the
+indexes of one partition, a foreign key, a CHECK) is a reorg of one phase that only reads. A large
+one runs on Spark, and it uses the share of the time that clients leave.
 
-An owner that ends leaves it, and the next one begins it anew. Nothing is mended here: each finding
-names the statement that would.
+Schema changes and inspections do not wait for each other. A fault counts only if the table still
+has the revision by which it was read; otherwise that part is read again.
+
+An inspection is begun again by the next owner if its owner ends. Nothing is repaired here: each
+finding names the statement that would.
 """
 
 import logging
@@ -61,17 +62,20 @@ PENDING, RUNNING, FINISHED, FAILED, CANCELLED = (
 )
 IDLE_S = 5.0
 RETRY_S = 1.0
-TELL_S = 0.5
+_NOTE_S = 0.5
 MOST_KEPT = 1000
 MOST_FINDINGS = 1000
-_TRIES = 5  # of a part whose table changes meanwhile
+_TRIES = 5  # attempts of a part whose table changes in the meantime
 
 _log = logging.getLogger(__name__)
 
 
 class InspectFinding(msgspec.Struct, frozen=True, array_like=True):
-    """One fault. `kind`: of an index missing, orphan or wrong (pipeline/verify/judge.py), or
-    foreign key, or check. `mend`: a statement, "" where people must decide."""
+    """One fault. `mend`: the statement that repairs it, "" if a person must decide.
+
+    `kind`: missing, orphan or wrong for an index (pipeline/verify/judge.py), "foreign key" or
+    "check".
+    """
 
     partition: str
     element: str
@@ -82,7 +86,7 @@ class InspectFinding(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Inspection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """At rest. Moments are wall time. Unit: ns."""
+    """Stored under m/inspect. Moments are wall time. Unit: ns."""
 
     id: int
     table_id: int
@@ -109,8 +113,10 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class InspectRound(msgspec.Struct, frozen=True):
-    """At rest: when the schedule's round began (wall time, ns), the id of its last table so far,
-    and whether that was the last of all."""
+    """Stored: the begin of the schedule's round (wall time, ns) and the id of its last table.
+
+    `is_done`: that table was the last of all.
+    """
 
     began: int
     after: int = 0
@@ -123,14 +129,21 @@ _ROUND_KEY = keys.meta("inspectround")
 
 
 def every(txn: Transaction) -> list[Inspection]:
-    """All that are kept, the oldest first."""
+    """All stored inspections, oldest first."""
     span = keys.span_of(keys.meta("inspect"))
     return [_inspection.decode(raw) for _, raw in txn.scan(span)]
 
 
 def findings_open(txn: Transaction) -> int:
-    """What the last inspection of each table has found: mended, it is gone with the next one."""
-    last = {each.table_id: len(each.findings) for each in every(txn) if each.state == FINISHED}
+    """The number of findings in the last inspection of each table.
+
+    A repaired fault is not counted after the next inspection.
+    """
+    last = {
+        inspection.table_id: len(inspection.findings)
+        for inspection in every(txn)
+        if inspection.state == FINISHED
+    }
     return sum(last.values())
 
 
@@ -141,11 +154,11 @@ def put(txn: Transaction, inspection: Inspection) -> None:
 def ask(
     txn: Transaction, table: Table, wall_ns: int, user: str = "", automatic: bool = False
 ) -> Inspection:
-    """Have the table inspected; the one that waits or is under way, if there is one."""
-    for known in every(txn):
-        if known.table_id == table.info.id and not known.has_ended:
-            return known
-    asked = Inspection(
+    """Submit an inspection of the table, or return the pending or running one of it."""
+    for stored in every(txn):
+        if stored.table_id == table.info.id and not stored.has_ended:
+            return stored
+    submitted = Inspection(
         id=meta.next_ids(txn),
         table_id=table.info.id,
         database=table.database.db_name.O,
@@ -154,28 +167,28 @@ def ask(
         automatic=automatic,
         asked=wall_ns,
     )
-    put(txn, asked)
+    put(txn, submitted)
     txn.notify(CHANNEL)
-    return asked
+    return submitted
 
 
 def cancel(txn: Transaction, number: int) -> None:
-    """Raises 8224 where there is none, 1105 where it has ended."""
+    """Cancel an inspection. Raises 8224 if it does not exist, 1105 if it has ended."""
     raw = txn.get(keys.meta("inspect", number))
     if raw is None:
         raise ErrDDLJobNotFound(number)
-    known = _inspection.decode(raw)
-    if known.has_ended:
+    stored = _inspection.decode(raw)
+    if stored.has_ended:
         raise ErrUnknown(f"inspection {number} has ended")
-    put(txn, replace(known, is_cancelled=True))
+    put(txn, replace(stored, is_cancelled=True))
     txn.notify(CHANNEL)
 
 
-# -- what is looked at -----------------------------------------------------------------------------
+# -- parts of an inspection ------------------------------------------------------------------------
 
 
 class InspectPart(msgspec.Struct, frozen=True):
-    """What one reorg reads. `element`: the rule's name, "" for indexes."""
+    """One reorg of an inspection. `element`: the rule's name, "" for indexes."""
 
     table: Table
     partition: str
@@ -189,7 +202,7 @@ class InspectPart(msgspec.Struct, frozen=True):
 
 
 def parts_of(table: Table) -> list[InspectPart]:
-    """All there is to hold to the table's rows."""
+    """Every part to compare with the table's rows."""
     info, parts = table.info, []
     indexes = tuple(
         index.id
@@ -198,7 +211,7 @@ def parts_of(table: Table) -> list[InspectPart]:
     )
     spread = tuple(i.id for i in info.global_indexes if i.state == SchemaState.PUBLIC)
     cut = () if info.partition is None else info.partition.definitions
-    names = {each.id: each.name.O for each in cut}
+    names = {definition.id: definition.name.O for definition in cut}
     for part in table.parts if indexes else ():
         compare = Phase(kernel=COMPARE, index_ids=indexes)
         work = Reorg((compare,), over=(part.physical_id or info.id,))
@@ -210,48 +223,48 @@ def parts_of(table: Table) -> list[InspectPart]:
         if key.state == SchemaState.PUBLIC and key.version:
             rule = check_rows("foreign key", key.exuvia_link)
             parts.append(InspectPart(table, "", rule, key.fk_name.O, "foreign key"))
-    for each in info.checks:
-        if each.state == SchemaState.PUBLIC and each.enforced:
-            rule = check_rows("check", each.id)
-            parts.append(InspectPart(table, "", rule, each.constraint_name.O, "check"))
+    for check in info.checks:
+        if check.state == SchemaState.PUBLIC and check.enforced:
+            rule = check_rows("check", check.id)
+            parts.append(InspectPart(table, "", rule, check.constraint_name.O, "check"))
     return parts
 
 
 def findings_of(part: InspectPart, failed: Failed) -> list[InspectFinding]:
-    """What ended the part, in words."""
+    """The findings of a part that failed."""
     if part.element:
         text = failed.error.message
         return [InspectFinding(part.partition, part.element, part.kind, "", text, "")]
     quoted = [
-        each.replace("`", "``") for each in (part.table.database.db_name.O, part.table.info.name.O)
+        name.replace("`", "``") for name in (part.table.database.db_name.O, part.table.info.name.O)
     ]
-    found = []
+    findings = []
     for fault in failed.faults:
         index = fault.index.replace("`", "``")
         verb = {"missing": "RECOVER", "orphan": "CLEANUP"}.get(fault.kind)
-        mend = f"ADMIN {verb} INDEX `{quoted[0]}`.`{quoted[1]}` `{index}`" if verb else ""
+        repair = f"ADMIN {verb} INDEX `{quoted[0]}`.`{quoted[1]}` `{index}`" if verb else ""
         text = f"index {fault.entry or 'nothing'}, row {fault.row or 'nothing'}"
-        found.append(
-            InspectFinding(part.partition, fault.index, fault.kind, fault.handle, text, mend)
+        findings.append(
+            InspectFinding(part.partition, fault.index, fault.kind, fault.handle, text, repair)
         )
-    return found
+    return findings
 
 
-# -- doing it --------------------------------------------------------------------------------------
+# -- the loop --------------------------------------------------------------------------------------
 
 _Steps = Generator[float, None, None]
 
 
 class _Gone(Exception):
-    """The table is not there any more."""
+    """The table does not exist any more."""
 
 
 class _Cancelled(Exception):
-    """Somebody said so."""
+    """An operator cancelled the inspection."""
 
 
 class Inspector:
-    """A loop of every back; the owner of schema changes inspects."""
+    """A loop of every back; only the owner of schema changes inspects."""
 
     channel = CHANNEL
 
@@ -270,10 +283,10 @@ class Inspector:
         self._reorg_factory = reorg_factory
         self._steps: _Steps | None = None
         self._term = 0
-        self._now = self._told_at = 0.0
+        self._now = self._noted_at = 0.0
 
     def step(self, now: float) -> float:
-        """Go on with one; seconds until the next look."""
+        """Continue with one inspection. Returns seconds until the next look."""
         self._now = now
         if not self._campaign.is_owner or self._campaign.term != self._term:
             self._leave()
@@ -291,7 +304,7 @@ class Inspector:
             self._campaign.deposed()
             self._leave()
         except (Conflict, Unavailable):
-            self._leave()  # it begins anew
+            self._leave()  # the inspection begins again
         return RETRY_S
 
     def _leave(self) -> None:
@@ -300,15 +313,22 @@ class Inspector:
         self._steps = None
 
     def _next(self) -> Inspection | None:
-        """The one whose turn it is, by the schedule if nobody has asked for one."""
+        """The inspection whose turn it is, from the schedule if no user has requested one."""
         with self._store.read() as txn:
-            waiting = [each for each in every(txn) if not each.has_ended]
+            waiting = [inspection for inspection in every(txn) if not inspection.has_ended]
         if not waiting:
             return self._scheduled()
-        return min(waiting, key=lambda each: (each.state != RUNNING, each.automatic, each.id))
+        return min(
+            waiting,
+            key=lambda inspection: (
+                inspection.state != RUNNING,
+                inspection.automatic,
+                inspection.id,
+            ),
+        )
 
     def _inspected(self, inspection: Inspection) -> _Steps:
-        """All of it. What is left is planned anew where the table has changed."""
+        """Run all parts. The remaining ones are planned again if the table has changed."""
         number = inspection.id
         try:
             inspection = self._begin(number)
@@ -322,15 +342,15 @@ class Inspector:
                 if isinstance(reached, Failed) and later.revision != table.revision:
                     table, tries = later, tries + 1
                     if tries == _TRIES:
-                        self._end(number, FAILED, "its table changes all the time")
+                        self._end(number, FAILED, "its table changed at every attempt")
                         return
                     continue
-                rows, found = (
+                rows, findings = (
                     (reached.rows, [])
                     if isinstance(reached, Done)
                     else (0, findings_of(part, reached))
                 )
-                inspection = self._found(number, rows, found)
+                inspection = self._add_findings(number, rows, findings)
                 done.add(part.name)
                 tries = 0
             self._end(number, FINISHED)
@@ -344,7 +364,7 @@ class Inspector:
     def _read(
         self, inspection: Inspection, part: InspectPart, left: int
     ) -> Generator[float, None, Done | Failed]:
-        """One part to its end. `left`: how many there are, this one included."""
+        """Read one part to its end. `left`: the number of remaining parts, this one included."""
         reorg = self._reorg_factory(inspection.id, self._term, part.table, part.work)
         what = part.element or "indexes" + (f" of {part.partition}" if part.partition else "")
         others = f", {left - 1} more" if left > 1 else ""
@@ -353,14 +373,14 @@ class Inspector:
                 reached: Progress = reorg.step(self._now)
                 if isinstance(reached, Done | Failed):
                     return reached
-                said, wake_s = "", 0.0
+                progress, wake_s = "", 0.0
                 if isinstance(reached, Running):
-                    said, wake_s = reached.note, reached.wake_s
+                    progress, wake_s = reached.note, reached.wake_s
                 elif isinstance(reached, Waiting):
-                    said, wake_s = reached.reason, reached.wake_s
-                if self._now - self._told_at >= TELL_S:
-                    self._told_at = self._now
-                    self._note(inspection.id, f"{what}{others}; {said}")
+                    progress, wake_s = reached.reason, reached.wake_s
+                if self._now - self._noted_at >= _NOTE_S:
+                    self._noted_at = self._now
+                    self._note(inspection.id, f"{what}{others}; {progress}")
                 yield wake_s
         finally:
             reorg.stop()
@@ -375,22 +395,24 @@ class Inspector:
     # -- what is written, all under the owner's term -----------------------------------------------
 
     def _begin(self, number: int) -> Inspection:
-        def begin(txn: Transaction, known: Inspection) -> Inspection:
+        def begin(txn: Transaction, stored: Inspection) -> Inspection:
             # whatever an earlier owner left running is refused from here on (law 2)
             txn.put(keys.meta("reorg", number), keys.number(self._term))
             return replace(
-                known, state=RUNNING, began=self._clock.wall_ns(), rows=0, findings=(), note=""
+                stored, state=RUNNING, began=self._clock.wall_ns(), rows=0, findings=(), note=""
             )
 
         return self._change(number, begin)
 
     def _note(self, number: int, note: str) -> None:
-        self._change(number, lambda _, known: replace(known, note=note))
+        self._change(number, lambda _, stored: replace(stored, note=note))
 
-    def _found(self, number: int, rows: int, found: Sequence[InspectFinding]) -> Inspection:
-        def add(_: Transaction, known: Inspection) -> Inspection:
-            findings = (*known.findings, *found)[:MOST_FINDINGS]
-            return replace(known, rows=known.rows + rows, findings=findings)
+    def _add_findings(
+        self, number: int, rows: int, new_findings: Sequence[InspectFinding]
+    ) -> Inspection:
+        def add(_: Transaction, stored: Inspection) -> Inspection:
+            findings = (*stored.findings, *new_findings)[:MOST_FINDINGS]
+            return replace(stored, rows=stored.rows + rows, findings=findings)
 
         return self._change(number, add)
 
@@ -418,15 +440,15 @@ class Inspector:
     def _change(
         self, number: int, change: Callable[[Transaction, Inspection], Inspection]
     ) -> Inspection:
-        """Raises _Cancelled."""
+        """Apply a change to the stored inspection under the owner's term. Raises _Cancelled."""
 
         def work(txn: Transaction) -> Inspection | None:
             self._campaign.guard(txn)
             raw = txn.get(keys.meta("inspect", number))
-            known = None if raw is None else _inspection.decode(raw)
-            if known is None or known.is_cancelled:
+            stored = None if raw is None else _inspection.decode(raw)
+            if stored is None or stored.is_cancelled:
                 return None
-            changed = change(txn, known)
+            changed = change(txn, stored)
             put(txn, changed)
             return changed
 
@@ -438,7 +460,7 @@ class Inspector:
     # -- the schedule ------------------------------------------------------------------------------
 
     def _scheduled(self) -> Inspection | None:
-        """The next table of the round, if there is one to be inspected now."""
+        """Submit the next table of the round, if one is due now."""
         with self._store.read() as txn:
             interval_s = variables.read_int(txn, "exuvia_inspect_interval_s")
             raw = txn.get(_ROUND_KEY)
@@ -467,8 +489,8 @@ class Inspector:
 
 
 def _forget_the_oldest(txn: Transaction) -> None:
-    """Of what has ended, those without findings first."""
-    ended = [each for each in every(txn) if each.has_ended]
-    ended.sort(key=lambda each: (bool(each.findings), each.id))
-    for each in ended[: max(0, len(ended) - MOST_KEPT)]:
-        txn.delete(each.key)
+    """Delete the oldest ended inspections above MOST_KEPT, first those without findings."""
+    ended = [inspection for inspection in every(txn) if inspection.has_ended]
+    ended.sort(key=lambda inspection: (bool(inspection.findings), inspection.id))
+    for inspection in ended[: max(0, len(ended) - MOST_KEPT)]:
+        txn.delete(inspection.key)

@@ -1,18 +1,18 @@
-"""A schema change as one frozen record: what was asked, how far it is, and why it waits.
+"""A schema change as one frozen record: the request, its progress, and why it waits.
 
 The JSON of this record is `job_meta` in `mysql.tidb_ddl_job` and `mysql.tidb_ddl_history`. Its
-field names are those of seed 001 and of TiDB's today; what is our own begins with `exuvia_`. A job
-is replaced to change (`evolve`).
+field names are those of seed 001 and of today's TiDB; our own begin with `exuvia_`. A job is
+replaced to change (`evolve`).
 
-What `raw_args` holds stands beside each action (ddl/actions/), as a typed tuple.
+The content of `raw_args` is defined by each action (ddl/actions/), as a typed tuple.
 
-Its numbers and words are those that users of TiDB know (its 8.5 source). A job's states:
+Numbers and texts are those of TiDB 8.5. A job's states:
 
     queueing -> running (one or more steps) -> done -> synced            into history
     queueing -> running -> rollingback (steps of the opposite action) -> rollback done
     queueing | running -> cancelling -> cancelled (nothing had changed) or rollingback
 
-`synced`, `rollback done` and `cancelled` are the only states history holds.
+History has jobs in `synced`, `rollback done` and `cancelled` only.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ from exuvia.cluster.assent import Assent
 
 
 class JobState(IntEnum):
-    """Where a job stands; the numbers are those of its JSON."""
+    """The state of a job; the numbers are those of its JSON."""
 
     NONE = 0
     RUNNING = 1
@@ -210,8 +210,11 @@ ACTION_TEXT = {
 
 
 def text_of(code: ActionCode, raw_args: tuple[Any, ...]) -> str:
-    """The job's type as it is shown. A change of a clustered key has TiDB's words if it only adds
-    or drops a key; see RekeyArgs in ddl/actions/rekey.py."""
+    """The job's type as it is shown.
+
+    A change of a clustered key has TiDB's words if it only adds or drops a key; see RekeyArgs in
+    ddl/actions/rekey.py.
+    """
     if code == ActionCode.EXUVIA_CHANGE_PRIMARY_KEY and len(raw_args) > 2:
         key, drops, stays = raw_args[:3]
         if key is None and not stays:
@@ -252,19 +255,20 @@ _DIALS = (
 
 
 BEFORE_START, BEFORE_PUBLIC = "start", "public"
-"""Where a job may be asked to wait for ADMIN COMPLETE DDL JOBS."""
+"""The points at which a job may wait for ADMIN COMPLETE DDL JOBS."""
 
 
 MOST_REACHED = 100
-"""Places of a job that are kept: one that is paused and resumed for ever stays small."""
+"""At most this many stages of a job are stored: a job that is paused and resumed for ever stays
+small."""
 _GOES_ON = frozenset((JobState.RUNNING, JobState.DONE))
 _ENDS = frozenset(
-    JOB_STATE_TEXT[each] for each in (JobState.SYNCED, JobState.CANCELLED, JobState.ROLLBACK_DONE)
+    JOB_STATE_TEXT[state] for state in (JobState.SYNCED, JobState.CANCELLED, JobState.ROLLBACK_DONE)
 )
 
 
 class JobError(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The error a job ended with or met last: MySQL's code, SQLSTATE, text, and what else."""
+    """The error that ended a job, or its last one: MySQL's code, SQLSTATE, text, and a listing."""
 
     code: int
     state: str
@@ -272,14 +276,16 @@ class JobError(msgspec.Struct, frozen=True, omit_defaults=True):
     exuvia_listing: str = ""
 
     def raised(self, before: str = "") -> Refused:
-        """The error again; `before` stands before its text."""
+        """The error again; `before` is put before its text."""
         return Refused(self.code, self.state, f"{before}{self.message}", self.exuvia_listing)
 
 
 class Binlog(msgspec.Struct, frozen=True, kw_only=True):
-    """What the finished job left behind (names of seed 001): its table and its database, other
-    tables it was about, ids of tables and databases that went. See ddl/apply.py. Layouts of tables
-    are as at rest (row_codec.whole_layouts)."""
+    """The catalog after the finished job (names of seed 001). See ddl/apply.py.
+
+    It has the job's table and database, other tables of the job, and ids of removed tables and
+    databases. Layouts of tables are as at rest (row_codec.whole_layouts).
+    """
 
     SchemaVersion: int = 0
     DBInfo: DatabaseInfo | None = None
@@ -289,17 +295,18 @@ class Binlog(msgspec.Struct, frozen=True, kw_only=True):
     exuvia_gone: tuple[int, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
-class UndoAsked(msgspec.Struct, frozen=True):
-    """A drop is to be kept for so long that it can be taken back: hidden, or as a definition."""
+class UndoRequest(msgspec.Struct, frozen=True):
+    """A request to retain dropped data for UNDO: hidden, or only its definition."""
 
     seconds: int
     hides: bool
 
 
 class SubJob(msgspec.Struct, frozen=True, kw_only=True):
-    """One change of a job of several: what each has of its own, the rest is the job's.
+    """One change of a job of several: its own fields, the others are the job's.
 
-    `exuvia_filled`: its reorg has written and verified everything and need not run again."""
+    `exuvia_filled`: its reorg has written and verified everything and need not run again.
+    """
 
     type: ActionCode
     raw_args: tuple[Any, ...] = ()
@@ -326,7 +333,7 @@ class MultiSchemaInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """A schema change, fields in the order of seed 001. Timestamps: see `timestamp`."""
+    """A schema change, fields in the order of seed 001. For timestamps see `timestamp`."""
 
     id: int = 0
     type: ActionCode
@@ -357,33 +364,35 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     admin_operator: int = 0
     last_schema_version: int = 0
     exuvia_elements: tuple[int, ...] = ()
-    exuvia_tables: tuple[int, ...] = ()  # other tables it involves: nobody else may change them
+    exuvia_tables: tuple[int, ...] = ()  # other tables it involves: no other job may change them
     exuvia_schemas: tuple[int, ...] = ()  # other databases it involves
-    exuvia_ids: tuple[int, ...] = ()  # asked for as zeros: new tables' or partitions' ids
-    exuvia_dropped: Table | None = None  # whose place another table took
+    exuvia_ids: tuple[int, ...] = ()  # zeros at first: ids of new tables or partitions
+    exuvia_dropped: Table | None = None  # the table that another table replaced
     exuvia_tail: bool = False  # in the action's post-commit phase
     exuvia_wait: str = ""
     exuvia_note: str = ""
-    exuvia_by: str = ""  # user@host of who asked
-    exuvia_hold: str = ""  # where it waits until it is completed
-    exuvia_held: bool = False  # it waits there
-    exuvia_filled: bool = False  # of a plain job that is held: as a SubJob's
-    exuvia_group: str = ""  # of jobs that are completed together
-    exuvia_verified: int = 0  # when what it has filled was verified, if it is held since
+    exuvia_by: str = ""  # user@host of the submitter
+    exuvia_hold: str = ""  # the point at which it waits until it is completed
+    exuvia_held: bool = False  # it waits at that point
+    exuvia_filled: bool = False  # for a job with a single change that is held: as in SubJob
+    exuvia_group: str = ""  # name of the group of jobs that are completed together
+    exuvia_verified: int = 0  # when its backfill was verified, if it has been held since then
     exuvia_wait_timeout_s: int = 0  # how long a step waits for open transactions; 0: for ever
-    exuvia_wait_kills: bool = False  # it ends them then, and is not turned back itself
-    exuvia_overdue: bool = False  # it is turned back because a step waited for so long
-    exuvia_ended: tuple[str, ...] = ()  # the transactions that were ended for its sake
-    exuvia_window: str = ""  # when it may start
-    exuvia_undo: UndoAsked | None = None  # of a plain drop
-    exuvia_policies: tuple[PolicyRef, ...] = ()  # that it gives to what it makes or changes
-    exuvia_reached: tuple[tuple[str, int], ...] = ()  # states that people see, and since when
-    exuvia_seen: tuple[tuple[str, int], ...] = ()  # what its statement saw (ddl/seen.py)
-    exuvia_assent: Assent | None = None  # of the front that asked, if it is the only one
+    # it then ends those transactions, and is not rolled back itself
+    exuvia_wait_kills: bool = False
+    exuvia_overdue: bool = False  # it is rolled back because a step waited too long
+    exuvia_ended: tuple[str, ...] = ()  # the transactions that were ended for this job
+    exuvia_window: str = ""  # the window in which it may start
+    exuvia_undo: UndoRequest | None = None  # for a single drop
+    exuvia_policies: tuple[PolicyRef, ...] = ()  # policies that it assigns to its elements
+    exuvia_reached: tuple[tuple[str, int], ...] = ()  # visible states, with the time of each
+    # the elements its statement was planned with (ddl/seen.py)
+    exuvia_seen: tuple[tuple[str, int], ...] = ()
+    exuvia_assent: Assent | None = None  # the submitting front's, if it is the only one
 
     @property
     def in_history(self) -> bool:
-        """True once nothing will change any more."""
+        """True once the job can no longer change."""
         return self.state in IN_HISTORY
 
     @property
@@ -393,31 +402,32 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def state_text(self) -> str:
-        """STATE: what it does, or that it is held."""
+        """STATE: the job's state, or "held"."""
         return "held" if self.exuvia_held else JOB_STATE_TEXT[self.state]
 
     @property
-    def stands_at(self) -> str:
-        """Where it is on its way: a schema state, or how it is turned back or kept waiting."""
+    def stage(self) -> str:
+        """The stage of the job: a schema state, or the job's state while it is rolled back or
+        waits."""
         if self.exuvia_held or self.state not in _GOES_ON:
             return self.state_text
         return STATE_TEXT[self.schema_state]
 
     def at(self, now: int) -> "Job":
-        """The same, with the place where it stands noted if that is new. `now`: a `timestamp`."""
+        """The job, with its stage appended if that is new. `now`: a `timestamp`."""
         last = (
             self.exuvia_reached[-1][0] if self.exuvia_reached else JOB_STATE_TEXT[JobState.QUEUEING]
         )
-        if self.stands_at == last or len(self.exuvia_reached) >= MOST_REACHED:
+        if self.stage == last or len(self.exuvia_reached) >= MOST_REACHED:
             return self
-        return evolve(self, exuvia_reached=(*self.exuvia_reached, (self.stands_at, now)))
+        return evolve(self, exuvia_reached=(*self.exuvia_reached, (self.stage, now)))
 
     def stays(self) -> "list[tuple[str, int, int]]":
-        """Where it stood, from when until when, the queue first. Of a job that has ended."""
-        told = [(JOB_STATE_TEXT[JobState.QUEUEING], self.start_ts), *self.exuvia_reached]
-        ends = [since for _, since in told[1:]]
-        found = zip(told, [*ends, self.binlog.FinishedTS], strict=True)
-        return [(name, since, until) for (name, since), until in found if name not in _ENDS]
+        """(stage, since, until) of an ended job, the queue first."""
+        stages = [(JOB_STATE_TEXT[JobState.QUEUEING], self.start_ts), *self.exuvia_reached]
+        ends = [since for _, since in stages[1:]]
+        spans = zip(stages, [*ends, self.binlog.FinishedTS], strict=True)
+        return [(name, since, until) for (name, since), until in spans if name not in _ENDS]
 
     @property
     def action_text(self) -> str:
@@ -425,7 +435,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         return text_of(self.type, self.raw_args)
 
     def error(self) -> Refused | None:
-        """What the statement that asked for this job raises, or None when it succeeded."""
+        """The error for the statement that submitted this job, or None if it succeeded."""
         if self.state == JobState.SYNCED:
             return None
         if self.err is None:
@@ -445,12 +455,15 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _comments(self) -> Iterator[str]:
-        """The settings an operator gave its reorg (ddl/admin.py), how that goes, what it waits for,
-        why it is tried again, and whom it has ended."""
-        for name, shown in _DIALS:
+        """The parts of COMMENTS.
+
+        They are the settings of its reorg (ddl/admin.py), the reorg's progress, the reason to wait,
+        the last error, and the transactions it has ended.
+        """
+        for name, label in _DIALS:
             value = (self.reorg_meta or {}).get(name)
             if value is not None:
-                yield f"{shown}={value}"
+                yield f"{label}={value}"
         if self.exuvia_group:
             yield f"group {self.exuvia_group}"
         yield self.exuvia_note
@@ -481,18 +494,18 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def schema_ids(job: Job) -> tuple[int, ...]:
-    """Databases a job involves."""
+    """Ids of the databases that a job involves."""
     return tuple(dict.fromkeys((job.schema_id, *job.exuvia_schemas)))
 
 
 def table_ids(job: Job) -> tuple[int, ...]:
-    """Tables a job involves; none for a change of a whole database."""
+    """Ids of the tables that a job involves; empty for a change of a whole database."""
     own = (job.table_id,) if job.table_id else ()
     return tuple(dict.fromkeys((*own, *job.exuvia_tables)))
 
 
 def sub_rows(job: Job) -> list[tuple[object, ...]]:
-    """The rows that follow a job's own: one for each of several changes."""
+    """The rows of ADMIN SHOW DDL JOBS after a job's own: one for each sub-job."""
     if job.multi_schema_info is None:
         return []
     whole = job.row()
@@ -556,13 +569,13 @@ def decode(job_meta: bytes) -> Job:
 
 
 def arguments(job: Job, kind: type[_Arguments]) -> _Arguments:
-    """`raw_args` as the action's own type: a named tuple, or a tuple of many."""
+    """`raw_args` as the action's own type: a named tuple or a tuple."""
     return msgspec.convert(job.raw_args, kind)
 
 
 def raw(arguments: tuple[object, ...]) -> tuple[object, ...]:
-    """Inverse of `arguments`: as they are stored."""
-    return tuple(msgspec.to_builtins(each) for each in arguments)
+    """Inverse of `arguments`: the stored form."""
+    return tuple(msgspec.to_builtins(argument) for argument in arguments)
 
 
 def job_for(
@@ -572,11 +585,12 @@ def job_for(
     arguments: tuple[object, ...] = (),
     query: str = "",
 ) -> Job:
-    """A job about a table, or about a whole database, that nobody has picked yet.
+    """A new job about a table, or about a whole database.
 
-    The caller has resolved names and types; ids of new elements are 0 and are given later: a new
-    table's or database's id by the submitter, a new column's or index's by the step that places
-    it. `query` is the statement's text."""
+    The caller has resolved names and types. Ids of new elements are 0 until they are allocated. The
+    submitter allocates ids of tables and databases; the step that places a column or an index
+    allocates its id. `query` is the statement's text.
+    """
     return Job(
         type=action,
         schema_id=database.id,
@@ -589,7 +603,7 @@ def job_for(
 
 
 def failed(job: Job, error: Refused) -> Job:
-    """The job with that error noted."""
+    """The job with that error."""
     return evolve(job, err=JobError(error.code, error.state, error.message, error.listing))
 
 

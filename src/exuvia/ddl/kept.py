@@ -1,17 +1,17 @@
-"""What finished drops left that can be taken back: a record each, and the loop that ends it.
+"""Data retained for UNDO: a record for each finished drop, and the loop that ends them.
 
-    m/undo/{job}      Kept: put by the step that hides the element, removed by the one that shows it
-                      or takes it away (ddl/actions/undo.py). That of a TRUNCATE is put with it, and
-                      while it is there what lay under the old id is not emptied
-                      (ddl/actions/undo_truncate.py)
+    m/undo/{job}      Kept: written by the step that hides the element, removed by the one that
+                      shows or removes the element (ddl/actions/undo.py). The record of a TRUNCATE
+                      is written by the TRUNCATE; while it exists, the data of the old id is not
+                      emptied (ddl/actions/undo_truncate.py)
 
-    its time is up    a job is asked for that takes the element away, once: the record names it
-                      that job was cancelled: it is asked for again
-    nothing hidden    the record goes: a definition alone, or a table that is no more
-    its database was dropped    the record waits until its tables come back or go
+    retention ended             a job that removes the element is submitted once: the record has its
+                                id. If that job was cancelled, another one is submitted
+    nothing hidden              the record is removed: only a definition, or the table is gone
+    its database was dropped    the record waits until its tables are recovered or removed
 
-The owner of schema changes runs it, with the clock it is given: the clock says when the end is
-asked for, and the order of jobs whether UNDO came before it (law 3).
+The owner of schema changes runs it with its clock. The clock decides when that job is submitted;
+the order of jobs decides whether UNDO came before it (law 3).
 """
 
 import msgspec
@@ -35,12 +35,12 @@ MOST = 100
 _DECODER = msgspec.json.Decoder(Kept)
 
 
-def put(txn: Transaction, kept: Kept) -> None:
-    txn.put(keys.meta("undo", kept.job_id), msgspec.json.encode(kept))
+def put(txn: Transaction, record: Kept) -> None:
+    txn.put(keys.meta("undo", record.job_id), msgspec.json.encode(record))
 
 
 def get(txn: Transaction, job_id: int) -> Kept | None:
-    """What that job dropped and can be taken back."""
+    """The retained data of that job's drop, or None."""
     raw = txn.get(keys.meta("undo", job_id))
     return None if raw is None else _DECODER.decode(raw)
 
@@ -50,37 +50,40 @@ def forget(txn: Transaction, job_id: int) -> None:
 
 
 def end(txn: Transaction, job_id: int, before: TableInfo | None, after: TableInfo | None) -> None:
-    """It has been taken back, or away. Where UNDO of a MODIFY put another column in the place of
-    the one it changed, earlier changes of that one are of the new one."""
+    """The data has been restored or removed.
+
+    If UNDO of a MODIFY replaced a column by another one, records of earlier changes of that column
+    now refer to the new one.
+    """
     ended = get(txn, job_id)
     forget(txn, job_id)
     if ended is None or ended.kind != "modify" or before is None or after is None:
         return
-    shown = {each.id for each in before.public_columns}
-    there = {each.id for each in after.public_columns}
-    replaced = {*ended.elements, *(shown - there)}
-    for new in there - shown:
-        for each in every(txn):
-            changed = each.changed
-            if each.table_id == after.id and changed is not None and changed.id in replaced:
-                put(txn, evolve(each, changed=evolve(changed, id=new)))
+    public_before = {column.id for column in before.public_columns}
+    public_after = {column.id for column in after.public_columns}
+    replaced = {*ended.elements, *(public_before - public_after)}
+    for new in public_after - public_before:
+        for record in every(txn):
+            changed = record.changed
+            if record.table_id == after.id and changed is not None and changed.id in replaced:
+                put(txn, evolve(record, changed=evolve(changed, id=new)))
 
 
 def follow(txn: Transaction, source: int, target: int) -> None:
-    """What is kept of a table that another id takes the place of."""
-    for each in every(txn):
-        if each.table_id == source:
-            put(txn, evolve(each, table_id=target))
+    """Records of a table whose id is replaced by another one."""
+    for record in every(txn):
+        if record.table_id == source:
+            put(txn, evolve(record, table_id=target))
 
 
 def every(txn: Transaction) -> list[Kept]:
-    """All of them, by the job."""
-    found = txn.scan(keys.span_of(keys.meta("undo")))
-    return [_DECODER.decode(raw) for _, raw in found]
+    """All records, by job id."""
+    entries = txn.scan(keys.span_of(keys.meta("undo")))
+    return [_DECODER.decode(raw) for _, raw in entries]
 
 
 class UndoWindows:
-    """See the module. `step` does at most one transaction."""
+    """The loop that ends retention. `step` does at most one transaction."""
 
     def __init__(self, store: Store, campaign: Campaign, clock: Clock) -> None:
         self._store = store
@@ -89,45 +92,50 @@ class UndoWindows:
         self._next = float("-inf")
 
     def step(self, now: float) -> bool:
-        """Ask for the end of those whose time is up; whether there were any. Raises Deposed."""
+        """Submit jobs for records whose retention ended. Raises Deposed.
+
+        Returns whether there were any.
+        """
         if now < self._next:
             return False
         self._next = now + LOOK_S
         stamp = timestamp(self._clock.wall_ns())
         with self._store.read() as txn:
-            due = [each for each in every(txn) if each.until <= stamp and _is_open(txn, each)]
+            due = [
+                record for record in every(txn) if record.until <= stamp and _is_open(txn, record)
+            ]
         if not due:
             return False
         try:
             self._store.transact(lambda txn: self._end(txn, due[:MOST], stamp), ONCE)
         except Conflict:
-            return False  # a job has just taken one back, or away: looked at again
+            return False  # a job has just restored or removed one: tried again later
         return True
 
     def _end(self, txn: Transaction, due: list[Kept], stamp: int) -> None:
         self._campaign.guard(txn)
-        for each in due:
-            kept = get(txn, each.job_id)
-            table = meta.get_table(txn, each.table_id)
-            if kept is None or not _is_open(txn, kept):
+        for due_record in due:
+            record = get(txn, due_record.job_id)
+            table = meta.get_table(txn, due_record.table_id)
+            if record is None or not _is_open(txn, record):
                 continue
-            if table is None or not is_hidden(table, kept):
-                forget(txn, kept.job_id)
+            if table is None or not is_hidden(table, record):
+                forget(txn, record.job_id)
                 continue
             database = meta.get_database(txn, table.exuvia_db)
             assert database is not None
-            (job,) = numbered(txn, [end_undo(database, table, kept)], stamp)
+            (job,) = numbered(txn, [end_undo(database, table, record)], stamp)
             queue.insert(txn, job)
-            put(txn, evolve(kept, ended_by=job.id))
+            put(txn, evolve(record, ended_by=job.id))
         txn.notify("job")
-        txn.notify("history")  # of a record that is gone: its rows may be emptied
+        txn.notify("history")  # for a removed record: its rows may be emptied
 
 
-def _is_open(txn: Transaction, kept: Kept) -> bool:
-    """Whether nobody is about to end it, and somebody can."""
-    if kept.ended_by and queue.get(txn, kept.ended_by) is not None:
+def _is_open(txn: Transaction, record: Kept) -> bool:
+    """Whether no job is about to end the record, and one can."""
+    if record.ended_by and queue.get(txn, record.ended_by) is not None:
         return False
-    table = meta.get_table(txn, kept.table_id)
+    table = meta.get_table(txn, record.table_id)
     if table is None:
         return True
     database = meta.get_database(txn, table.exuvia_db)

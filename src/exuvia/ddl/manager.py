@@ -1,23 +1,23 @@
-"""The owner's job manager: reads who joined the queue, gives jobs to workers, steps the workers.
+"""The owner's job manager: reads new jobs, gives jobs to workers, steps the workers.
 
     "job" counter moved | a local notice | a tick   ->  read the queue's new rows  ->  ready set
     ready set, a free worker of that pool           ->  the worker walks the job
     "ack" counter moved                             ->  every worker that waits looks again
 
-Two pools: steps are short, so one lock serves all workers, whichever loop comes; two
-steps at once would conflict at the version anyway. A reorg job's steps are walked likewise; only
-its reorg has a loop, and so a thread, of its own. Memory holds nothing but what
-`queue.unfinished` can say again: at a take-over all is built anew.
+There are two pools. Steps are short, so one lock serves all workers in whichever loop: two steps at
+once would conflict at the version anyway. Steps of a reorg job are walked in the same way; only its
+reorg has a loop, and so a thread, of its own. Memory only has what `queue.unfinished` can return
+again: a new owner reads everything again.
 
-`Ddl` is all that an owner runs for schema changes; `node/` and the simulator drive its loops, each
-with a channel that wakes it and `step(now)`; nothing is done while this process is not the owner:
+`Ddl` is all that an owner runs for schema changes. `node/` and the simulator drive its loops, each
+with a channel that wakes it and `step(now)`. Nothing is done while this process is not the owner:
 
     JobManager "job"     a job has joined the queue
-    AckLoop    "ack"     a front has answered: whoever waits for fronts looks again
-    FillLoop   "reorg"   a reorg worker has something to fill: a thread of its own, since it lasts
+    AckLoop    "ack"     a front has answered: workers that wait for fronts look again
+    FillLoop   "reorg"   a reorg worker has a backfill to run: a thread of its own, since it lasts
     Inspector "inspect"  a table is to be inspected (ddl/inspection.py)
-    Campaign, GcWorker "history"   deferred deletion has an ownership of its own: who walks jobs
-                         need not be who empties ranges
+    Campaign, GcWorker "history"   deferred deletion has its own ownership: its owner need not be
+                         the owner of schema changes
 """
 
 import threading
@@ -58,24 +58,24 @@ from exuvia.ddl.worker import (
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import ONCE, Transaction
 
-# -- jobs that wait say for what (law 10) ----------------------------------------------------------
+# -- reasons of waiting jobs (law 10) --------------------------------------------------------------
 #
-# Who waits for long is written down, a few in a transaction and a transaction now and then: quick
-# jobs cost nothing, and a hundred thousand that wait hold up none that could step. The more there
-# are, the later each is looked at again.
+# Reasons of long waits are stored, a few in a transaction and a transaction now and then. So quick
+# jobs cost nothing, and a hundred thousand waiting jobs do not delay the steps of others. The more
+# jobs wait, the later each is looked at again.
 #
 #     waiting: job 12 (add index d.t)           an older unfinished job of its table or schema
-#     waiting: reorg worker (2 of 2 busy)       it may run, but nobody is free
+#     waiting: reorg worker (2 of 2 busy)       it may run, but all workers are busy
 
 AFTER_S = 1.0
 AGAIN_S = 5.0
-AGAIN_EACH_S = 0.001  # more for each job that waits
+AGAIN_EACH_S = 0.001  # added for each job that waits
 NOTES_A_STEP = 50
 PACE_S = 0.05
 
 
 class QueueStatusWriter:
-    """When to look at which waiting job. `busy(reorg)`: (busy workers, workers) of a pool."""
+    """Writes the reasons of waiting jobs. `busy(reorg)`: (busy workers, workers) of a pool."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class QueueStatusWriter:
         heappush(self._due, (now + AFTER_S, job_id))
 
     def step(self, now: float) -> bool:
-        """Write the reasons that are due; whether there were any. Raises Deposed."""
+        """Write the reasons that are due. Returns whether there were any. Raises Deposed."""
         if now < self._next:
             return False
         self._next = now + PACE_S
@@ -116,16 +116,16 @@ class QueueStatusWriter:
             self._campaign.guard(txn)
             for job_id in due:
                 job = queue.get(txn, job_id)
-                noted = self._reason(job_id)
-                if job is not None and noted != (job.exuvia_wait, job.dependency_id):
-                    reason, blocker = noted
+                status = self._reason(job_id)
+                if job is not None and status != (job.exuvia_wait, job.dependency_id):
+                    reason, blocker = status
                     queue.update(txn, evolve(job, exuvia_wait=reason, dependency_id=blocker))
 
         with suppress(Conflict):  # a session changed one of them: they are due again soon
             self._store.transact(note, ONCE)
 
     def _reason(self, job_id: int) -> tuple[str, int]:
-        """(what for, the older job or 0)."""
+        """(reason to wait, id of the older job or 0)."""
         blocker = self._ready.blocker(job_id)
         if blocker:
             older = self._ready.job(blocker)
@@ -143,26 +143,29 @@ class QueueStatusWriter:
 #
 #     worker 1: prepare -> a decision  \
 #     worker 2: prepare -> a decision   > applied in turn to one transaction -> one commit
-#     worker 3: prepare -> waits       /  it is stepped by itself, as ever
+#     worker 3: prepare -> waits       /  it is stepped alone, as usual
 #
-# Each step keeps what a step is: its own decision on a snapshot that holds the steps before it, its
-# own version, its own row; all or nothing of it. Jobs that run at one moment touch different
-# tables, so their order is free. What cannot be foreseen (a conflict with a session, an error of
-# one job) undoes the whole transaction, and then each is stepped by itself: so a fault is met by
-# its own job only.
+# Each step has its own decision, on a snapshot with the steps before it, its own version and its
+# own row. All of the transaction is committed or nothing. Running jobs touch different tables, so
+# their order is free. An unexpected error (a conflict with a session, an error of one job) undoes
+# the whole transaction. Then each worker is stepped alone, so that a fault affects its own job
+# only.
 
 
 class StepBatcher:
-    """See the module; the manager's lock is held."""
+    """Commits the steps of several jobs together; the manager's lock is held."""
 
     def __init__(self, context: WorkerContext) -> None:
         self._context = context
-        self._singly = 0
+        self._singles_left = 0
 
     def step(self, workers: Sequence[JobWorker], now: float) -> bool:
-        """One transaction for those that can step now; whether there was one. Raises Deposed."""
-        if len(workers) < 2 or self._singly:
-            self._singly = max(self._singly - 1, 0)
+        """Commit one transaction of all steps that are possible now.
+
+        Returns whether there was one. Raises Deposed.
+        """
+        if len(workers) < 2 or self._singles_left:
+            self._singles_left = max(self._singles_left - 1, 0)
             return False
         try:
             prepared = self._context.store.transact(
@@ -170,23 +173,23 @@ class StepBatcher:
             )
         except Deposed:
             raise
-        except Exception:  # whose it is shows when each is stepped by itself
-            self._singly = len(workers)
+        except Exception:  # stepping each alone shows which job it belongs to
+            self._singles_left = len(workers)
             return False
-        for worker, taken in prepared:
-            worker.committed(taken, now)
+        for worker, step in prepared:
+            worker.committed(step, now)
         return bool(prepared)
 
     def _prepare(
         self, txn: Transaction, workers: Sequence[JobWorker], now: float
     ) -> list[tuple[JobWorker, StepTaken]]:
-        """Who steps, and how; the steps are in the transaction."""
+        """The workers that step, with their steps, which are in the transaction."""
         prepared: list[tuple[JobWorker, StepTaken]] = []
         for worker in workers:
-            ended = sum(taken.job.seq_num > 0 for _, taken in prepared)
-            taken = worker.prepare(txn, now, ended)
-            if taken is not None:
-                prepared.append((worker, taken))
+            ended = sum(earlier.job.seq_num > 0 for _, earlier in prepared)
+            step = worker.prepare(txn, now, ended)
+            if step is not None:
+                prepared.append((worker, step))
         if prepared:
             self._context.campaign.guard(txn)
         return prepared
@@ -195,12 +198,12 @@ class StepBatcher:
 # -- the manager -----------------------------------------------------------------------------------
 
 TICK_S = 1.0
-PAUSED_S = 30.0  # a paused job is looked at when an operator says so, or after so long
-MOST_TOLD = 100
+PAUSED_S = 30.0  # a paused job is looked at when an operator changes it, or after this time
+MOST_COMMANDS = 100
 
 
 class Pools(NamedTuple):
-    """How many jobs may walk at once; from variables unless given."""
+    """The most jobs that are walked at once; from variables unless given."""
 
     general: int = 10
     reorg: int = 2
@@ -210,7 +213,7 @@ MOST = Pools(64, 8)
 
 
 class JobManager:
-    """See the module. `tick_s`: the longest time until the queue is looked at unasked. Unit: s."""
+    """Walks all unfinished jobs. `tick_s`: the longest time between looks at the queue. Unit: s."""
 
     def __init__(
         self,
@@ -232,20 +235,20 @@ class JobManager:
             False: [JobWorker(parts) for _ in range(most.general)],
             True: [JobWorker(parts) for _ in range(most.reorg)],
         }
-        self._aside = JobWorker(parts)
+        self._spare_worker = JobWorker(parts)
         self._parts = parts
-        self._together = StepBatcher(parts)
+        self._batcher = StepBatcher(parts)
         self._windows = UndoWindows(store, campaign, parts.clock)
         self._forget()
 
     @property
     def is_owner(self) -> bool:
-        """Whether the queue is this process's."""
+        """Whether this process owns the queue."""
         return self._campaign.is_owner
 
     @property
     def channel(self) -> str:
-        """New jobs are the owner's; who is none waits to become it."""
+        """The owner is woken by new jobs, any other process by a new ownership."""
         return "job" if self.is_owner else Campaign.channel
 
     def _forget(self) -> None:
@@ -258,13 +261,13 @@ class JobManager:
         self._nudged = False
 
     def _begin(self, policy: Policy) -> None:
-        """Under that discipline, with nothing read yet."""
+        """Start with this discipline and an empty memory."""
         self._ready = policy
         self._newest = 0
         self._completing: list[str] = []  # groups
         self._parked: dict[int, float] = {}  # jobs that need no worker until then
         self.status_writer = QueueStatusWriter(self._store, self._campaign, policy, self._busy)
-        for worker in (*self._all_workers(), self._aside):
+        for worker in (*self._all_workers(), self._spare_worker):
             worker.assign(0)
 
     def _all_workers(self) -> list[JobWorker]:
@@ -277,9 +280,9 @@ class JobManager:
     # -- the loop woken by "job" -------------------------------------------------------------------
 
     def step(self, now: float) -> float:
-        """Look at the queue when there is a reason to, else step the worker that is due."""
+        """Look at the queue if there is a reason to, otherwise step the worker that is due."""
         with self._lock:
-            if not self._is_mine():
+            if not self._owns_queue():
                 return IDLE_S
             try:
                 if self._has_reason(now):
@@ -295,8 +298,8 @@ class JobManager:
                 self._stop()
                 return IDLE_S
 
-    def _is_mine(self) -> bool:
-        """Whether this process owns the queue; a new term begins with nothing in memory."""
+    def _owns_queue(self) -> bool:
+        """Whether this process owns the queue. A new term begins with an empty memory."""
         if not self._campaign.is_owner:
             if self._term:
                 self._forget()
@@ -317,33 +320,33 @@ class JobManager:
         return reason
 
     def _look(self, now: float) -> None:
-        """Read what joined the queue since, and whether a paused job was resumed."""
+        """Read new jobs, and which waiting jobs were changed by commands or groups."""
         self._looked_at = now
         with self._store.read() as txn:
             discipline = TwoQueues if two_queues.in_use(txn) else ReadySet
             if not isinstance(self._ready, discipline):
-                self._begin(discipline())  # it was switched, or the store migrated
+                self._begin(discipline())  # the setting was changed, or the store was migrated
             for job in queue.unfinished(txn, self._newest):
                 self._ready.add(job)
                 self._newest = job.id
                 self.status_writer.add(job.id, now)
-            self._give_back([each for each, due in self._parked.items() if due <= now])
+            self._give_back([job_id for job_id, due in self._parked.items() if due <= now])
             if self._fixed is None:
                 self._limits = _limits(txn)
             changed = groups.jobs_changed(txn)
-            commanded = admin.jobs_commanded(txn, MOST_TOLD)
+            commanded = admin.jobs_commanded(txn, MOST_COMMANDS)
             self._completing = groups.completing(txn)
-        for each in changed.values():
-            if each is not None and each.id in self._ready:
-                self._ready.change(each)
+        for changed_job in changed.values():
+            if changed_job is not None and changed_job.id in self._ready:
+                self._ready.change(changed_job)
         if changed or commanded:
-            self._hear([*changed, *commanded], now)
-            self._nudged = len(commanded) == MOST_TOLD
+            self._process_commands([*changed, *commanded], now)
+            self._nudged = len(commanded) == MOST_COMMANDS
         for name in self._completing:
             self._complete(name)
 
     def _complete(self, name: str) -> None:
-        """Complete a group, if all of it is held. What fails moves none of it, and is told."""
+        """Complete a group if all its members are held. An error moves no member, and is stored."""
         try:
             crossed = self._store.transact(
                 lambda txn: groups.complete(txn, name, self._parts), ONCE
@@ -352,7 +355,7 @@ class JobManager:
             raise
         except (Conflict, Unavailable):
             return  # at the next look
-        except Exception as error:  # a fault met by one group must not stop all others
+        except Exception as error:  # an error of one group must not stop the others
             failure = error
             with suppress(Conflict, Unavailable):
                 self._store.transact(lambda txn: self._note_failure(txn, name, failure), ONCE)
@@ -369,42 +372,44 @@ class JobManager:
         groups.give_up(txn, name, failure)
 
     def _give_back(self, jobs: Iterable[int]) -> None:
-        """Parked jobs may be taken by a worker again."""
+        """Workers may take these parked jobs again."""
         for job_id in jobs:
             if self._parked.pop(job_id, None) is not None:
                 self._ready.give_back(job_id)
 
-    def _hear(self, told: list[int], now: float) -> None:
-        """An operator, or a change that joined, changed these: their workers look now, and so do
-        those without one."""
+    def _process_commands(self, changed: list[int], now: float) -> None:
+        """Process commands of operators and joined changes: the workers of these jobs look now.
+
+        A job without a worker that needs no turn is stepped by the spare worker.
+        """
         for worker in self._all_workers():
-            if worker.job_id in told:
+            if worker.job_id in changed:
                 worker.due = 0.0
 
-        def hear(txn: Transaction) -> list[int]:
+        def process(txn: Transaction) -> list[int]:
             self._campaign.guard(txn)
-            admin.forget_commands(txn, told)
-            groups.forget_changes(txn, told)
-            return [job_id for job_id in told if self._needs_no_turn(queue.get(txn, job_id))]
+            admin.forget_commands(txn, changed)
+            groups.forget_changes(txn, changed)
+            return [job_id for job_id in changed if self._needs_no_turn(queue.get(txn, job_id))]
 
         try:
-            aside = self._store.transact(hear, ONCE)
+            without_turn = self._store.transact(process, ONCE)
         except Conflict:
-            return  # changed again: heard at the next look
-        self._give_back(told)
+            return  # changed again: processed at the next look
+        self._give_back(changed)
         for reorg, workers in self.workers.items():
             for worker in workers:
                 job_id = worker.job_id
-                if job_id in told and is_reorg(self._ready.job(job_id)) != reorg:
-                    worker.assign(0)  # only workers of the other pool can fill
+                if job_id in changed and is_reorg(self._ready.job(job_id)) != reorg:
+                    worker.assign(0)  # only workers of the other pool can run its reorg
                     self._ready.give_back(job_id)
-        for job_id in aside:
-            self._aside.assign(job_id)
-            self._aside.step(now)
-            self._aside.assign(0)
+        for job_id in without_turn:
+            self._spare_worker.assign(job_id)
+            self._spare_worker.step(now)
+            self._spare_worker.assign(0)
 
     def _needs_no_turn(self, job: Job | None) -> bool:
-        """A job that waits may be paused, and one that has changed nothing cancelled, at once."""
+        """Whether a waiting job may be paused, or an unbegun one cancelled, without a turn."""
         if job is None or job.id not in self._ready or self._ready.is_running(job.id):
             return False
         ends = job.state == JobState.CANCELLING and not job.begun
@@ -422,21 +427,21 @@ class JobManager:
                 worker.assign(job.id)
 
     def _pool(self, reorg: bool) -> list[JobWorker]:
-        """The workers that may take a job now; one beyond the limit ends the job it has."""
+        """The workers that may take a job now; a worker beyond the limit finishes its job."""
         limit = self._limits.reorg if reorg else self._limits.general
         return self.workers[reorg][: min(limit, self._ready.most_workers)]
 
     def _busy(self, reorg: bool) -> tuple[int, int]:
-        """(workers of the pool that have a job, workers)."""
+        """(workers of the pool with a job, workers of the pool)."""
         pool = self._pool(reorg)
         return sum(worker.job_id != 0 for worker in pool), len(pool)
 
     def place(self) -> int:
-        """The number of the next job that enters history under this owner; from 1 at each term."""
+        """The number in history of the next job that ends under this owner; from 1 in each term."""
         return self._places + 1
 
     def ended(self, job_id: int, *, has_place: bool = True) -> None:
-        """A worker's job is in history: its table's next job may run."""
+        """A worker's job is in history: the next job of its table may run."""
         self._places += has_place
         if job_id in self._ready:
             self._ready.remove(job_id)
@@ -445,9 +450,9 @@ class JobManager:
     # -- stepping workers --------------------------------------------------------------------------
 
     def step_workers(self, now: float) -> float:
-        """Woken by "ack": whoever waits for fronts looks again."""
+        """Woken by "ack": workers that wait for fronts look again."""
         with self._lock:
-            if not self._is_mine():
+            if not self._owns_queue():
                 return IDLE_S
             counter = self._store.counter(JobWorker.channel)
             if counter != self._seen_ack:
@@ -461,13 +466,16 @@ class JobManager:
                 return IDLE_S
 
     def _step_worker(self, now: float) -> float:
-        """One step of all that can step at once, or of who is due longest; seconds until more."""
+        """One step of all workers that can step together, or of the one that is due longest.
+
+        Returns seconds until the next step.
+        """
         busy = [worker for worker in self._all_workers() if worker.job_id]
         if not busy:
             return IDLE_S
-        if self._together.step([worker for worker in busy if worker.due <= now], now):
+        if self._batcher.step([worker for worker in busy if worker.due <= now], now):
             return 0.0
-        worker = min(busy, key=lambda each: each.due)
+        worker = min(busy, key=lambda busy_worker: busy_worker.due)
         if worker.due > now:
             return worker.due - now
         worker.step(now)
@@ -476,12 +484,13 @@ class JobManager:
             self._parked[worker.job_id] = now + rests_s
             worker.assign(0)
             self._dispatch()
-            self._nudged |= bool(self._completing)  # it may have been the last one of a group
+            # it may have been the last held member of a group
+            self._nudged |= bool(self._completing)
         return 0.0
 
 
 def _limits(txn: Transaction) -> Pools:
-    """The pools as the variables have them, within what there are workers for."""
+    """The sizes of the pools from the variables, limited by the number of workers."""
     general = variables.read_int(txn, "exuvia_ddl_general_workers")
     reorg = variables.read_int(txn, "exuvia_ddl_reorg_workers")
     return Pools(min(general, MOST.general), min(reorg, MOST.reorg))
@@ -498,32 +507,32 @@ class AckLoop:
 
     @property
     def channel(self) -> str:
-        """Answers are for the owner: nobody else is woken by each of them."""
+        """Only the owner is woken by answers."""
         return JobWorker.channel if self._manager.is_owner else Campaign.channel
 
     def step(self, now: float) -> float:
-        """One step of one worker; seconds until the next."""
+        """One step of one worker. Returns seconds until the next."""
         return self._manager.step_workers(now)
 
 
 class FillLoop:
-    """Runs what one reorg worker has to fill; the job's own steps stay under the manager's lock."""
+    """Runs the reorg of one reorg worker; the job's own steps stay under the manager's lock."""
 
     channel = "reorg"
 
     def __init__(self, manager: JobManager, worker: JobWorker) -> None:
         self._manager = manager
         self._worker = worker
-        self._held: ReorgRunner | None = None
+        self._current: ReorgRunner | None = None
 
     def step(self, now: float) -> float:
-        """A while of the reorg; the job's next step once it has ended."""
+        """Run a part of the reorg, and the job's next step once it has ended."""
         reorg = self._worker.reorg
-        if self._held is not None and self._held is not reorg:
-            self._held.step(now)  # the job went on without it: it lets everything go
-            self._held = None
+        if self._current is not None and self._current is not reorg:
+            self._current.step(now)  # the job continued without it: this step releases everything
+            self._current = None
             return 0.0
-        self._held = reorg
+        self._current = reorg
         if reorg is None:
             return IDLE_S
         if reorg.ended:
@@ -538,8 +547,11 @@ class FillLoop:
 
 
 class Ddl:
-    """The owner's side. `reorg_factory(job_id, epoch, table, plan)` gives pipeline reorgs,
-    `unforeseen(job_id, error)` says an error loudly that only a fault of this program can raise."""
+    """The owner's side of schema changes.
+
+    `reorg_factory(job_id, epoch, table, plan)` makes pipeline reorgs. `unforeseen(job_id, error)`
+    reports an error that only a fault of this program can raise.
+    """
 
     def __init__(
         self,
@@ -566,11 +578,11 @@ class Ddl:
         self.inspector = Inspector(store, schemas, campaign, clock, reorg_factory)
 
     def nudge(self) -> None:
-        """A session of this very process submitted a job: no need to wait for the channel."""
+        """A session of this process submitted a job: no need to wait for the channel."""
         self.manager.nudge()
 
     def loops(self) -> list[Loop]:
-        """All of them, each to be stepped by one thread."""
+        """All loops, each to be stepped by one thread."""
         fills = [FillLoop(self.manager, worker) for worker in self.manager.workers[True]]
         cleaners = (self.gc_campaign, self.gc)
         return [self.manager, AckLoop(self.manager), *fills, self.inspector, *cleaners]

@@ -1,27 +1,26 @@
-"""The sub-jobs of a job: one ALTER TABLE may ask for several changes, and so may several statements
-of a group (ddl/groups.py).
+"""The sub-jobs of a job: the changes of one ALTER TABLE, or of several statements in a group.
 
     job  --sub_job(job, n)-->  a job of one change  --with_sub_job(job, n, it)-->  job
 
-While it is looked at, a sub-job is a job like any other: its own fields (`OWN`) come from the
-stored `SubJob`, all others are the whole job's. A plain job is its own only sub-job, and is stored
-as what it is. What becomes of them is decided in ddl/state_machine.py.
+A sub-job is handled as a job: its own fields (`OWN`) come from the stored `SubJob`, all others from
+the whole job. A job with a single change is its own only sub-job, and is stored as it is. Their
+steps are decided in ddl/state_machine.py. For groups see ddl/groups.py.
 
-Nothing of the table is changed by two of them (`check_together`):
+Two changes must not change the same element of the table (`check_together`):
 
     8200 "operate same column 'c'"    added, dropped or modified twice; or modified by one and used
                                       by another: AFTER c, an index on c, an expression with c; or
                                       dropped or renamed by one and in a CHECK or key of another
-    8200 "operate same index 'i'"     added, dropped, renamed or hidden twice; constraints likewise
-    8200 "multi schema change for .." a kind of change that stands alone (TiDB 8.5's list and CHECK)
-    1090, 1117, 1176                  no column left, too many, an index that goes with its column
+    8200 "operate same index 'i'"     added, dropped, renamed or hidden twice; also for constraints
+    8200 "multi schema change for .." a kind that must be alone (TiDB 8.5's list and CHECK)
+    1090, 1117, 1176                  no column left, too many, an index dropped with its column
 
-As MySQL does (exuvia_compatibility), two of these are done:
+Two cases are allowed as in MySQL (exuvia_compatibility):
 
     an index is added on a column       the index is on the hidden column that MODIFY fills before
     that is modified                    it, and both take their names in the version of the crossing
-    a name is dropped and added         the new element has a name of its own until it crosses, as
-                                        the old one has from then on
+    a name is dropped and added         the new element has a temporary name until it crosses, and
+                                        the old one from then on
 """
 
 from collections.abc import Iterable, Sequence
@@ -60,17 +59,17 @@ OWN = (
 
 
 def is_several(job: Job) -> bool:
-    """Whether it is stored with sub-jobs."""
+    """Whether the job is stored with sub-jobs."""
     return job.multi_schema_info is not None
 
 
 def stored(job: Job) -> tuple[SubJob, ...]:
-    """The sub-jobs as they are stored; none of a plain job."""
+    """The stored sub-jobs; empty for a job with a single change."""
     return job.multi_schema_info.sub_jobs if job.multi_schema_info else ()
 
 
 def sub_job(job: Job, at: int) -> Job:
-    """That sub-job as a job; a plain job is its own."""
+    """That sub-job as a job; a job with a single change is its own."""
     if job.multi_schema_info is None:
         return job
     subs = job.multi_schema_info.sub_jobs
@@ -78,14 +77,14 @@ def sub_job(job: Job, at: int) -> Job:
 
 
 def _as_job(job: Job, sub: SubJob, before: int) -> Job:
-    """`before`: how many of the job's ids the sub-jobs before it have."""
+    """The sub-job as a job. `before`: number of the job's ids that belong to earlier sub-jobs."""
     own = {field: getattr(sub, field) for field in OWN}
     ids = job.exuvia_ids[before : before + len(sub.exuvia_ids)]
     return evolve(job, multi_schema_info=None, exuvia_ids=ids, **own)
 
 
 def sub_jobs(job: Job) -> list[Job]:
-    """Every sub-job as a job, one at least."""
+    """Every sub-job as a job, at least one."""
     if job.multi_schema_info is None:
         return [job]
     subs = job.multi_schema_info.sub_jobs
@@ -99,7 +98,7 @@ def fill_is_noted(job: Job, at: int) -> bool:
 
 
 def unnoted(job: Job) -> Job:
-    """The job as if no reorg of it had ended: they run again."""
+    """The job with all its reorgs marked as not run: they run again."""
     if job.multi_schema_info is None:
         return evolve(job, exuvia_filled=False)
     subs = tuple(evolve(sub, exuvia_filled=False) for sub in job.multi_schema_info.sub_jobs)
@@ -107,7 +106,7 @@ def unnoted(job: Job) -> Job:
 
 
 def with_sub_job(job: Job, at: int, moved: Job, **more: object) -> Job:
-    """The job with that sub-job as it stands now. `more`: fields that only a SubJob has."""
+    """The job with that sub-job's current state. `more`: fields that only a SubJob has."""
     if job.multi_schema_info is None:
         return moved
     subs = list(job.multi_schema_info.sub_jobs)
@@ -119,8 +118,8 @@ def with_sub_job(job: Job, at: int, moved: Job, **more: object) -> Job:
     )
 
 
-def asked_anew(job: Job) -> list[Job]:
-    """Its sub-jobs as jobs that nobody has picked yet, to be walked in memory."""
+def as_submitted(job: Job) -> list[Job]:
+    """Its sub-jobs as new jobs, to be walked in memory."""
     fresh = {
         "state": JobState.QUEUEING,
         "schema_state": SchemaState.ABSENT,
@@ -141,7 +140,7 @@ def asked_anew(job: Job) -> list[Job]:
 
 
 class _Part(NamedTuple):
-    """A sub-job that is put together with others; `filled`: as a SubJob's."""
+    """A sub-job to combine with others; `filled`: as in SubJob."""
 
     job: Job
     filled: bool = False
@@ -152,15 +151,18 @@ class _Part(NamedTuple):
 
 
 def combined(jobs: list[Job]) -> Job:
-    """One job of the changes that several ask for. Those that merge become one: indexes are added
-    with one scan."""
+    """One job with the changes of several.
+
+    Changes that merge become one: one scan adds all indexes.
+    """
     return _as_one(jobs[0], [_Part(sub) for job in jobs for sub in sub_jobs(job)])
 
 
 def with_more(job: Job, more: Job) -> Job:
-    """The job with the changes of another one, as if one statement had asked for all of them.
+    """The job with the changes of another one, as if both were in one statement.
 
-    What has begun stands where it is; of the others those that merge become one."""
+    Begun changes keep their state; the others merge where they can.
+    """
     parts = [_Part(sub, fill_is_noted(job, at)) for at, sub in enumerate(sub_jobs(job))]
     whole = _as_one(job, [*parts, *map(_Part, sub_jobs(more))])
     waits = job.exuvia_held or job.state == JobState.NONE
@@ -178,16 +180,17 @@ def with_more(job: Job, more: Job) -> Job:
 
 
 def _as_one(first: Job, parts: list[_Part]) -> Job:
-    alike: dict[ActionCode, list[_Part]] = {}
+    mergeable: dict[ActionCode, list[_Part]] = {}
     for part in parts:
         if part.merges:
-            alike.setdefault(part.job.type, []).append(part)
-    for group in alike.values():
+            mergeable.setdefault(part.job.type, []).append(part)
+    for group in mergeable.values():
         if len(group) > 1:
-            asked = tuple(each for part in group for each in part.job.raw_args)
+            arguments = tuple(argument for part in group for argument in part.job.raw_args)
             others = [part for part in parts if not any(part is one for one in group)]
-            ids = max((part.job.exuvia_ids for part in group), key=len)  # one's serve all
-            parts = [*others, _Part(evolve(group[0].job, raw_args=asked, exuvia_ids=ids))]
+            # the ids of one part are enough for all
+            ids = max((part.job.exuvia_ids for part in group), key=len)
+            parts = [*others, _Part(evolve(group[0].job, raw_args=arguments, exuvia_ids=ids))]
     jobs = [part.job for part in parts]
     return evolve(
         first,
@@ -196,11 +199,17 @@ def _as_one(first: Job, parts: list[_Part]) -> Job:
         exuvia_undo=None,
         multi_schema_info=MultiSchemaInfo(sub_jobs=tuple(map(_as_stored, parts))),
         reorg_meta=(first.reorg_meta or {}) if any(map(is_reorg, jobs)) else None,
-        exuvia_tables=tuple(dict.fromkeys(each for job in jobs for each in job.exuvia_tables)),
-        exuvia_schemas=tuple(dict.fromkeys(each for job in jobs for each in job.exuvia_schemas)),
-        exuvia_ids=tuple(each for job in jobs for each in job.exuvia_ids),
-        exuvia_seen=tuple(dict.fromkeys(each for job in jobs for each in job.exuvia_seen)),
-        exuvia_policies=tuple(dict.fromkeys(each for job in jobs for each in job.exuvia_policies)),
+        exuvia_tables=tuple(
+            dict.fromkeys(table_id for job in jobs for table_id in job.exuvia_tables)
+        ),
+        exuvia_schemas=tuple(
+            dict.fromkeys(schema_id for job in jobs for schema_id in job.exuvia_schemas)
+        ),
+        exuvia_ids=tuple(new_id for job in jobs for new_id in job.exuvia_ids),
+        exuvia_seen=tuple(dict.fromkeys(element for job in jobs for element in job.exuvia_seen)),
+        exuvia_policies=tuple(
+            dict.fromkeys(policy for job in jobs for policy in job.exuvia_policies)
+        ),
     )
 
 
@@ -218,11 +227,11 @@ def _as_stored(part: _Part) -> SubJob:
     )
 
 
-# -- what may stand together -----------------------------------------------------------------------
+# -- allowed combinations --------------------------------------------------------------------------
 
 
 def check_kind(job: Job) -> None:
-    """Raises 8200 for a change that stands alone. So does UNDO: a job removes one record."""
+    """Raises 8200 for a change that must be alone. UNDO must too: a job removes one record."""
     kind = kind_of(job)
     takes_back = kind.reads is not None and kind.reads(job).undo_of
     if not kind.mixes or takes_back:
@@ -230,8 +239,11 @@ def check_kind(job: Job) -> None:
 
 
 def check_together(table: TableInfo, jobs: Iterable[Job], *, as_mysql: bool = False) -> None:
-    """Raises 8200, 1090, 1113, 1117, 1176. `table` is the table before all of them. `as_mysql`: a
-    name may be dropped and added, and an index be on what is changed or replaced."""
+    """Raises 8200, 1090, 1113, 1117, 1176 for changes that one job cannot combine.
+
+    `table` is the table before all of them. `as_mysql`: a name may be dropped and added, and an
+    index may be added on a changed or replaced column.
+    """
     parts = [part for job in jobs for part in sub_jobs(job)]
     uses = [use for part in parts if (of := kind_of(part).uses) for use in of(part)]
     columns = [use for use in uses if use.noun == "column"]
@@ -262,13 +274,15 @@ def check_together(table: TableInfo, jobs: Iterable[Job], *, as_mysql: bool = Fa
         raise ErrTableMustHaveColumns() if hidden_stay else ErrCantRemoveAllFields()
     if len(table.public_columns) + more - len(dropped) > COLUMNS:
         raise ErrTooManyFields()
-    # indexes that are altered do not go along with a column that is dropped
+    # an altered index is not dropped together with its column
     renamed = {former(part) for part in parts if (former := kind_of(part).former_name)}
     leaving = [column for column in dropped if column and column.name.L not in renamed]
-    gone = {each for column in leaving for each in indexes_on_only(table, column.id)}
+    dropped_indexes = {
+        index_id for column in leaving for index_id in indexes_on_only(table, column.id)
+    }
     for use in indexes:
         index = table.index(use.name)
-        if use.verb == "modify" and index is not None and index.id in gone:
+        if use.verb == "modify" and index is not None and index.id in dropped_indexes:
             raise ErrKeyDoesNotExist(index.idx_name.O, table.name.O)
 
 
@@ -279,13 +293,13 @@ def _replaced(uses: list[ElementUse]) -> set[str]:
 
 
 def replaced_names(uses: list[ElementUse]) -> set[tuple[str, str]]:
-    """Nouns and names of what one part drops, or renames, and another one adds."""
+    """(noun, name) of elements that one part drops or renames and another one adds."""
     nouns = {use.noun for use in uses}
     return {(n, name) for n in nouns for name in _replaced([u for u in uses if u.noun == n])}
 
 
 def drops_of_replaced_indexes(jobs: Sequence[Job]) -> set[int]:
-    """The places of the jobs that drop an index whose name another one gives to a new index."""
+    """Positions of the jobs that drop an index whose name another one gives to a new index."""
     uses = [
         (at, use)
         for at, job in enumerate(jobs)
@@ -298,14 +312,16 @@ def drops_of_replaced_indexes(jobs: Sequence[Job]) -> set[int]:
 
 
 def _uses_but_keys_on(part: Job, names: set[str]) -> list[ElementUse]:
-    """How it uses columns, without parts of indexes that it adds on those columns."""
+    """The part's uses of columns, except those of its new indexes on these columns."""
     of = kind_of(part).uses
     uses = [use for use in of(part) if use.noun == "column"] if of else []
     if kind_of(part).judged != Judged.INDEXES:
         return uses
-    keyed = {each.name.L for index in indexes_of(part) for each in index.idx_cols} & names
+    keyed = {
+        index_part.name.L for index in indexes_of(part) for index_part in index.idx_cols
+    } & names
     computed = {
-        text.lower() for each in hidden_columns_wanted(part) for text in each.dependences or ()
+        text.lower() for column in hidden_columns_wanted(part) for text in column.dependences or ()
     }
     return [use for use in uses if use.name not in keyed - computed]
 
@@ -315,7 +331,7 @@ _OF_NEW_TOO = ("need", "use")
 
 
 def _once(uses: list[ElementUse]) -> None:
-    """Nothing is changed twice, nothing that is used is changed."""
+    """Raises 8200 if an element is changed twice, or changed by one use and needed by another."""
     changed: set[str] = set()
     for verb in _VERBS:
         for use in uses:
@@ -328,24 +344,26 @@ def _once(uses: list[ElementUse]) -> None:
 
 
 def read_set(job: Job) -> ReadSet:
-    """What all sub-jobs ask to see."""
-    asked = [reads(sub) for sub in sub_jobs(job) if (reads := action_of(sub).reads)]
+    """The reads of all sub-jobs together."""
+    read_sets = [reads(sub) for sub in sub_jobs(job) if (reads := action_of(sub).reads)]
     return ReadSet(
-        tables=tuple(dict.fromkeys(table for one in asked for table in one.tables)),
-        databases=tuple(dict.fromkeys(each for one in asked for each in one.databases)),
-        names=tuple(dict.fromkeys(name for one in asked for name in one.names)),
-        left_by=max((each.left_by for each in asked), default=0),
-        undo_of=max((each.undo_of for each in asked), default=0),
-        own_name=max((each.own_name for each in asked), default=""),
-        database_tables=any(each.database_tables for each in asked),
-        referrers=any(each.referrers for each in asked),
-        last_id=any(each.last_id for each in asked),
-        greatest_of=max((each.greatest_of for each in asked), default=0),
+        tables=tuple(dict.fromkeys(table for reads in read_sets for table in reads.tables)),
+        databases=tuple(
+            dict.fromkeys(database_id for reads in read_sets for database_id in reads.databases)
+        ),
+        names=tuple(dict.fromkeys(name for reads in read_sets for name in reads.names)),
+        left_by=max((reads.left_by for reads in read_sets), default=0),
+        undo_of=max((reads.undo_of for reads in read_sets), default=0),
+        own_name=max((reads.own_name for reads in read_sets), default=""),
+        database_tables=any(reads.database_tables for reads in read_sets),
+        referrers=any(reads.referrers for reads in read_sets),
+        last_id=any(reads.last_id for reads in read_sets),
+        greatest_of=max((reads.greatest_of for reads in read_sets), default=0),
         policies=(
-            *dict.fromkeys(name for one in asked for name in one.policies),
+            *dict.fromkeys(name for reads in read_sets for name in reads.policies),
             *(ref.name.L for ref in job.exuvia_policies),
         ),
-        policy_uses=any(each.policy_uses for each in asked),
-        group=max((each.group for each in asked), default=""),
-        loader=max((each.loader for each in asked), default=""),
+        policy_uses=any(reads.policy_uses for reads in read_sets),
+        group=max((reads.group for reads in read_sets), default=""),
+        loader=max((reads.loader for reads in read_sets), default=""),
     )

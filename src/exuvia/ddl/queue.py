@@ -1,15 +1,14 @@
-"""The job tables as rows: they are the truth, whatever anybody holds in memory.
+"""The job tables as rows. They are authoritative; memory only caches them.
 
     mysql.tidb_ddl_job       unfinished jobs, by id       mysql.tidb_ddl_history   finished ones
     mysql.tidb_mdl_info      the version each unfinished job announced last
-    mysql.gc_delete_range    keys nobody reads any more; once emptied: gc_delete_range_done
+    mysql.gc_delete_range    unused key ranges; once emptied: gc_delete_range_done
     mysql.ddl_notifier       events of finished changes (events/notifier.py)
     mysql.tidb_ddl_reorg     finished spans of running reorganisations (written by pipeline/)
 
-Ordinary rows in the ordinary encoding, written through catalog/writer.py in the caller's
-transaction, which gives them the same checks as any row: two who change one job conflict.
-While tidb_enable_concurrent_ddl is OFF the lists of ddl/two_queues.py stand in for the first two
-tables.
+They are ordinary rows in the ordinary encoding, written through catalog/writer.py in the caller's
+transaction. So two transactions that change one job conflict, as with any row. While
+tidb_enable_concurrent_ddl is OFF, the lists of ddl/two_queues.py replace the first two tables.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -43,7 +42,7 @@ def system_table(txn: Transaction, name: str) -> Table:
 
 @cache
 def _places(name: str) -> tuple[bytes, bytes, bytes]:
-    """Keys of a system table, of its revision and of its database's."""
+    """Keys of a system table, of its revision and of its database's revision."""
     table_id = SYSTEM[name].id
     return keys.meta("table", table_id), keys.revision(table_id), keys.database_revision(MYSQL_ID)
 
@@ -55,13 +54,20 @@ def _planned(name: str, stored: bytes | None, revision: int, database_revision: 
 
 
 def _fitted(table: Table, row: Row, old: Row | None = None) -> Row:
-    """A row of the columns this program knows, as the table has them now: what a newer program
-    added keeps its value or has its default, and what this one would add is not there yet."""
+    """A row of this program's columns, in the columns that the table has now.
+
+    A column of a newer program keeps its value or has its default. A column that the table does not
+    have yet is left out.
+    """
     names = [c.name.L for c in SYSTEM[table.info.name.L].cols]
-    known = dict(zip(names, row, strict=False))
-    kept = old or []
+    values = dict(zip(names, row, strict=False))
+    old_values = old or []
     return [
-        known[c.name.L] if c.name.L in known else kept[n] if n < len(kept) else default_of(c)
+        values[c.name.L]
+        if c.name.L in values
+        else old_values[n]
+        if n < len(old_values)
+        else default_of(c)
         for n, c in enumerate(table.info.cols)
     ]
 
@@ -70,28 +76,29 @@ def _fitted(table: Table, row: Row, old: Row | None = None) -> Row:
 
 
 def numbered(txn: Transaction, jobs: list[Job], now: int) -> list[Job]:
-    """Ids for the jobs and for what they create: first the new element's, then the job's.
+    """The jobs with ids, also for their new elements: first the new element's id, then the job's.
 
-    `now` is a job's timestamp."""
+    `now` is a job's timestamp.
+    """
     gets = [kind_of(job).gets_id for job in jobs]
     needed = sum(
         1 + (got != GetsId.NOTHING) + len(job.exuvia_ids)
         for got, job in zip(gets, jobs, strict=True)
     )
     following = count(meta.next_ids(txn, needed))
-    found = []
+    numbered_jobs = []
     for got, job in zip(gets, jobs, strict=True):
         if got == GetsId.DATABASE:
             job = evolve(job, schema_id=next(following))
         elif got == GetsId.TABLE:
             job = evolve(job, table_id=next(following))
-        ids = tuple(given or next(following) for given in job.exuvia_ids)
-        found.append(evolve(job, id=next(following), exuvia_ids=ids, start_ts=now))
-    return found
+        ids = tuple(known_id or next(following) for known_id in job.exuvia_ids)
+        numbered_jobs.append(evolve(job, id=next(following), exuvia_ids=ids, start_ts=now))
+    return numbered_jobs
 
 
 def insert(txn: Transaction, job: Job) -> None:
-    """A job joins the queue."""
+    """Add a job to the queue."""
     if two_queues.in_use(txn):
         two_queues.put(txn, job, is_reorg(job))
         return
@@ -100,7 +107,7 @@ def insert(txn: Transaction, job: Job) -> None:
 
 
 def update(txn: Transaction, job: Job) -> None:
-    """A job's new record; who took it is noted as processing."""
+    """Write a job's new record; a begun job is marked as processing."""
     if two_queues.in_use(txn):
         two_queues.put(txn, job, is_reorg(job))
         return
@@ -113,7 +120,7 @@ def update(txn: Transaction, job: Job) -> None:
 
 
 def remove(txn: Transaction, job: Job) -> None:
-    """The job leaves the queue."""
+    """Remove the job from the queue."""
     if two_queues.in_use(txn):
         two_queues.remove(txn, job.id)
         return
@@ -121,7 +128,7 @@ def remove(txn: Transaction, job: Job) -> None:
 
 
 def get(txn: Transaction, job_id: int) -> Job | None:
-    """The unfinished job of that id."""
+    """The unfinished job of that id, or None."""
     if two_queues.in_use(txn):
         return two_queues.get(txn, job_id)
     row = reader.get(txn, system_table(txn, "tidb_ddl_job"), keys.i64(job_id))
@@ -148,9 +155,10 @@ def _rows(txn: Transaction, after: int) -> list[Job]:
 
 
 def require_none(txn: Transaction) -> None:
-    """For settings that must not change under a job. Refused 1105 while one is unfinished.
+    """Raises 1105 while a job is unfinished, for settings that must not change under a job.
 
-    Whoever submits one meanwhile takes ids too, and so conflicts with this transaction."""
+    A concurrent submitter also allocates ids, and so conflicts with this transaction.
+    """
     if two_queues.unfinished(txn) or _rows(txn, 0):
         raise ErrUnknown("please wait for all jobs done")
     txn.put(keys.LAST_ID, txn.get(keys.LAST_ID) or keys.number(0))
@@ -182,7 +190,7 @@ _HISTORY_TABLES = 5
 
 
 def archive(txn: Transaction, job: Job) -> None:
-    """The job joins history."""
+    """Add the job to history."""
     if two_queues.in_use(txn):
         two_queues.archive(txn, job)
         return
@@ -211,36 +219,40 @@ def history(txn: Transaction, limit: int | None = 10) -> list[Job]:
 
 
 def newest(txn: Transaction, limit: int | None, below: int | None = None) -> Iterator[Job]:
-    """The same, read as far as they are looked at; those with ids below that one only."""
+    """Like `history`, read lazily. `below`: only jobs with smaller ids."""
     rows = reader.scan(txn, *_finished_below(txn, below), reverse=True)
-    kept = (decode(row[_HISTORY_META]) for _, row in rows)
+    archived = (decode(row[_HISTORY_META]) for _, row in rows)
     listed = (job for job in two_queues.newest(txn) if below is None or job.id < below)
-    found = merge(kept, listed, key=lambda job: -job.id)
-    return islice(found, limit)
+    jobs = merge(archived, listed, key=lambda job: -job.id)
+    return islice(jobs, limit)
 
 
 def about(txn: Transaction, table_id: int, most: int) -> Iterator[Job]:
-    """Of the newest `most` finished jobs those that involve the table, newest first; only they are
-    decoded."""
-    wanted = str(table_id)
+    """Those of the newest `most` finished jobs that involve the table, newest first.
+
+    Only these are decoded.
+    """
+    id_text = str(table_id)
     rows = reader.scan(txn, *_finished_below(txn, None), reverse=True)
     for _, row in islice(rows, most):
-        if wanted in str(row[_HISTORY_TABLES]).split(","):
+        if id_text in str(row[_HISTORY_TABLES]).split(","):
             yield decode(row[_HISTORY_META])
 
 
 def concerning(
     txn: Transaction, ids: Collection[int], names: AbstractSet[tuple[str, str]]
 ) -> Iterator[Job]:
-    """Finished jobs that involve one of the tables, or were asked for by one of the names (of
-    database and table, lower case), newest first; only they are decoded. Both are looked at again
-    for each, so that who reads may add what a table was before."""
+    """Finished jobs about one of the tables, by id or by (database, table) in lower case.
+
+    Newest first; only these are decoded. Both sets are read again for each job, so the caller may
+    add former ids or names of a table while iterating.
+    """
     rows = reader.scan(txn, *_finished_below(txn, None), reverse=True)
-    kept = (
+    archived = (
         decode(row[_HISTORY_META])
         for _, row in rows
         if not names.isdisjoint(_named(str(row[_HISTORY_DATABASE]), str(row[_HISTORY_TABLE])))
-        or any(str(each) in str(row[_HISTORY_TABLES]).split(",") for each in ids)
+        or any(str(table_id) in str(row[_HISTORY_TABLES]).split(",") for table_id in ids)
     )
     listed = (
         job
@@ -248,13 +260,13 @@ def concerning(
         if not names.isdisjoint(_named(job.schema_name, job.table_name))
         or not set(ids).isdisjoint(table_ids(job))
     )
-    return merge(kept, listed, key=lambda job: -job.id)
+    return merge(archived, listed, key=lambda job: -job.id)
 
 
 def _named(database: str, table: str) -> Iterator[tuple[str, str]]:
-    """The places a job was asked for; one that makes several tables lists their names."""
-    for each in {table, *table.split(",")}:
-        yield database.lower(), each.lower()
+    """(database, table) of the job's statement; a job that creates several tables has all names."""
+    for table_name in {table, *table.split(",")}:
+        yield database.lower(), table_name.lower()
 
 
 def _finished_below(txn: Transaction, below: int | None) -> tuple[Table, Span]:
@@ -265,11 +277,11 @@ def _finished_below(txn: Transaction, below: int | None) -> tuple[Table, Span]:
     return table, span
 
 
-# -- what goes with a job --------------------------------------------------------------------------
+# -- the announced version -------------------------------------------------------------------------
 
 
 def announce(txn: Transaction, job: Job, tables: Iterable[int], owner: str) -> None:
-    """The version the job announced last, for a new owner and for people."""
+    """Store the version that the job announced last, for a new owner and for users."""
     table = system_table(txn, "tidb_mdl_info")
     row: Row = [job.id, job.last_schema_version, _listed(tuple(tables)), owner]
     handle = keys.i64(job.id)
@@ -281,7 +293,7 @@ def announce(txn: Transaction, job: Job, tables: Iterable[int], owner: str) -> N
 
 
 def forget(txn: Transaction, job: Job) -> None:
-    """The announced version of a job that ended."""
+    """Remove the announced version of an ended job."""
     _delete(txn, system_table(txn, "tidb_mdl_info"), keys.i64(job.id))
 
 

@@ -1,24 +1,24 @@
-"""Which jobs may run, kept in memory: O(log n) a change with 100,000 jobs waiting.
+"""The jobs that may run, in memory: O(log n) per change with 100,000 jobs waiting.
 
-A job may run when (seed 000, with running jobs and both pools counted as unfinished)
+A job may run if (seed 000, with running jobs and both pools counted as unfinished)
 
     1  it does not run already
     2  it has the smallest id among the unfinished jobs of every table it involves
     3  no older unfinished job drops its schema
     4  and, if it drops a schema, no older unfinished job touches that schema
 
-A name that is taken or given up is involved like a table: a table is made under a name after the
-job that frees the name has ended, so that the order of history is one in which both are possible.
+A name that is acquired or released is involved like a table. So a table is created only after the
+job that releases its name has ended, and the order of history is a possible order.
 
-Every job that may not run waits for one older job, its *blocker*: its predecessor at a table (2),
-at its schema (4), or the last drop before it (3). When the blocker ends, only those who waited for
-it are looked at again. Lines are linked lists: ids join in ascending order and leave from anywhere.
-A job of a group that takes in another change (ddl/groups.py) may come to involve more, and then
-stands there by its id: nobody else was there when it did.
+Every job that may not run waits for one older job, its *blocker*. It is the predecessor at a table
+(2) or at its schema (4), or the last drop before it (3). When the blocker ends, only the jobs that
+waited for it are checked again. Lines are linked lists: ids join in ascending order and leave from
+anywhere. A job of a group that takes in another change (ddl/groups.py) may involve more tables.
+Then it joins their lines by its id: no other job was there at that time.
 
     table 7:   12 <- 15 <- 19        15 waits for 12, 19 for 15
 
-The tables stay the truth: at a take-over this is built anew from `queue.unfinished`.
+The tables are authoritative: a new owner builds this again from `queue.unfinished`.
 """
 
 from collections import defaultdict
@@ -32,7 +32,7 @@ Place = tuple[str, int]
 
 
 class Policy(Protocol):
-    """What the manager asks of a discipline: `ReadySet`, or the `TwoQueues` of seeds 001, 002."""
+    """The manager's interface to a discipline: `ReadySet`, or the `TwoQueues` of seeds 001, 002."""
 
     most_workers: int
 
@@ -43,7 +43,7 @@ class Policy(Protocol):
         """A job joined the queue; ids ascend."""
 
     def change(self, job: Job) -> None:
-        """Its record is another one: it involves more than it did, or is of the other pool."""
+        """The job's record has changed: it involves more, or belongs to the other pool."""
 
     def remove(self, job_id: int) -> None: ...
 
@@ -56,14 +56,14 @@ class Policy(Protocol):
         """Whether a worker took it."""
 
     def blocker(self, job_id: int) -> int:
-        """The older job it waits for, 0 if none."""
+        """The older job it waits for, or 0."""
 
     def job(self, job_id: int) -> Job:
         """The record as it was added. Raises KeyError."""
 
 
 class _Line:
-    """Ids in ascending order, left from anywhere; O(1) for those that come in that order."""
+    """Ids in ascending order, removable anywhere; O(1) for ids that join in ascending order."""
 
     def __init__(self) -> None:
         self._before: dict[int, int] = {}
@@ -71,7 +71,7 @@ class _Line:
         self.last = 0
 
     def join(self, job: int) -> int:
-        """The id behind it, 0 for the last one. O(ids above)."""
+        """Insert the id. Returns the following id, 0 if it is the last one. O(ids above)."""
         before, behind = self.last, 0
         while before > job:
             before, behind = self._before[before], before
@@ -100,17 +100,17 @@ class _Line:
         return self._before[job]
 
     def newest_before(self, job: int) -> int:
-        """The last id below this one, which need not be in the line; 0 if none. O(ids above)."""
-        found = self.last
-        while found >= job:
-            found = self._before[found]
-        return found
+        """The last id below this one, which need not be in the line; or 0. O(ids above)."""
+        candidate = self.last
+        while candidate >= job:
+            candidate = self._before[candidate]
+        return candidate
 
 
 class ReadySet:
     """Not thread-safe: one manager owns it."""
 
-    most_workers = 1 << 30  # of each pool: as many as the variables say
+    most_workers = 1 << 30  # limit of each pool: only the variables
 
     def __init__(self) -> None:
         self._jobs: dict[int, Job] = {}
@@ -141,8 +141,10 @@ class ReadySet:
         self._judge(job)
 
     def change(self, job: Job) -> None:
-        """Its places have become more: who is behind it there is judged again, and so is the job,
-        unless they run."""
+        """Its places have become more: the job and its followers there are checked again.
+
+        Running jobs are not checked.
+        """
         old = self._jobs[job.id]
         self._jobs[job.id] = job
         for schema in schema_ids(job):
@@ -152,12 +154,12 @@ class ReadySet:
                 )
         already = _places(old)
         behind = [self._lines[place].join(job.id) for place in _places(job) if place not in already]
-        for each in dict.fromkeys((*behind, job.id)):
-            if each and each not in self._running:
-                self._judge(self._jobs[each])
+        for job_id in dict.fromkeys((*behind, job.id)):
+            if job_id and job_id not in self._running:
+                self._judge(self._jobs[job_id])
 
     def remove(self, job_id: int) -> None:
-        """A job ended; whoever waited for it is judged again."""
+        """Remove an ended job; jobs that waited for it are checked again."""
         job = self._jobs.pop(job_id)
         for place in _places(job):
             self._lines[place].leave(job_id)
@@ -172,7 +174,7 @@ class ReadySet:
                 self._judge(self._jobs[waiter])
 
     def take(self, reorg: bool) -> Job | None:
-        """The oldest job of that pool that may run, now running; None if there is none."""
+        """The oldest job of that pool that may run, now running; or None."""
         heap = self._ready[reorg]
         while heap:
             job_id = heappop(heap)
@@ -195,7 +197,7 @@ class ReadySet:
         return job_id in self._running
 
     def blocker(self, job_id: int) -> int:
-        """The older job it waits for, 0 if none."""
+        """The older job it waits for, or 0."""
         return self._blocker.get(job_id, 0)
 
     def job(self, job_id: int) -> Job:
@@ -243,9 +245,9 @@ def _places(job: Job) -> list[Place]:
 
 
 def elements(job: Job) -> list[Place]:
-    """Its tables, and the names that it takes or gives up."""
-    found: list[Place] = [("table", table) for table in table_ids(job)]
+    """Its tables, and the names that it acquires or releases."""
+    places: list[Place] = [("table", table) for table in table_ids(job)]
     names = kind_of(job).names
     if names is not None:
-        found += [("name " + name, schema_id) for schema_id, name in names(job)]
-    return list(dict.fromkeys(found))
+        places += [("name " + name, schema_id) for schema_id, name in names(job)]
+    return list(dict.fromkeys(places))

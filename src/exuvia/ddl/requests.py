@@ -1,7 +1,7 @@
-"""What can be asked for, each as a job that nobody has picked yet.
+"""The list of job constructors, for those who submit schema changes.
 
-The constructors stand beside their actions, with the shape of their arguments; this is the list for
-those who ask.
+Each constructor returns a job that no worker has picked yet. It is defined next to its action, with
+the shape of its arguments.
 """
 
 from exuvia.ddl.actions.check import add_check, alter_check, drop_check

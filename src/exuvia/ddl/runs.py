@@ -1,18 +1,18 @@
-"""Steps of one job that follow one another in one transaction: where nobody has to answer them.
+"""Several steps of one job in one transaction, when no front has to answer them.
 
-    assent stands        the only front has acknowledged in advance (cluster/assent.py)
-    a plain path         no barrier, nothing taken away from writers, nothing left to be emptied but
-                         tombstones, no tail: nothing that needs older writers to have ended
-    the job's own table  is the only one whose writers a step asks for
+    assent is given      the only front has acknowledged in advance (cluster/assent.py)
+    a plain path         no barrier, no fenced writers, no ranges to empty except tombstones, no
+                         tail: nothing that needs older writers to have ended
+    the job's own table  is the only one whose writers a step waits for
 
     absent -> delete only -> write only -> write reorg | =rows read=> public -> history
               one transaction, four versions           | another
 
-What reads rows begins a transaction (`may_follow`): its snapshot holds every row of those who wrote
-before the steps, and the store refuses those who planned then and commit later (law 1). So an index
-on an empty table takes two transactions, a column one.
+A step that reads rows begins a new transaction (`may_follow`). Its snapshot has every row that was
+committed before the steps. The store refuses writers that planned before them and commit later (law
+1). So an index on an empty table takes two transactions, a column one.
 
-Versions, diffs and events are as ever; a crash shows all of a transaction or nothing of it.
+Versions, diffs and events are as usual; after a crash, all of a transaction is stored or nothing.
 """
 
 from collections.abc import Iterable
@@ -26,9 +26,10 @@ from exuvia.ddl.multi_schema_change import is_several
 
 
 def assent_to(job: Job, tables: Iterable[int]) -> Assent | None:
-    """The assent that answers the step with which the job came to stand where it does, in advance.
+    """The assent that acknowledges the job's last step in advance, or None.
 
-    `tables`: those whose writers the step asks for."""
+    `tables`: those whose writers the step waits for.
+    """
     is_forward = job.state in (JobState.RUNNING, JobState.DONE)
     if not is_forward or is_several(job) or not is_plain(action_of(job)):
         return None
@@ -36,7 +37,7 @@ def assent_to(job: Job, tables: Iterable[int]) -> Assent | None:
 
 
 def may_follow(job: Job) -> bool:
-    """Whether its next step may be in the transaction of the last: it reads no rows."""
+    """Whether the next step may be in the same transaction as the last one: it reads no rows."""
     if job.state == JobState.DONE:
         return True
     return not action_of(job).waits_in(job.schema_state, job.exuvia_tail)
@@ -44,7 +45,7 @@ def may_follow(job: Job) -> bool:
 
 @cache
 def is_plain(action: Action) -> bool:
-    """Whether its path is one, see the module."""
+    """Whether several steps of its path may be in one transaction."""
     return not action.post_commit and not any(
         step.barrier
         or (step.leaves and not step.after)

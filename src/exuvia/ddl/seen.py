@@ -1,23 +1,23 @@
-"""What a statement saw of its table, and whether it is still so when its job begins.
+"""Detects table changes between planning a statement and the first step of its job.
 
-    ALTER TABLE, built in a snapshot  --seen_by-->  Job.exuvia_seen: ((what, its sum), ...)
-    other jobs of the table end meanwhile
+    ALTER TABLE, built in a snapshot  --seen_by-->  Job.exuvia_seen: ((fact, checksum), ...)
+    other jobs of the table end in the meantime
     the job's first look              --has_changed-->  1412, nothing was done
 
-A session refuses what cannot be, and chooses how to go about the rest, by the table that it sees;
-jobs that stand before its own in the queue may make another one of it. Names that are gone or taken
-are a matter of each action's own rules. Here is what these do not look at: by `Action.uses`,
+A session validates a change, and chooses how to do it, by the table that it reads. Earlier jobs in
+the queue may change that table. Missing or existing names are checked by each action's own rules.
+The facts here are those that these rules do not check, by `Action.uses`:
 
-    use column c       its type, as far as an index or an expression on it cares
-    use type c         its type (of a partial index's predicate)
-    use key c          its type, and the indexes on it (of a foreign key)
+    use column c       its type, as far as an index or an expression on it depends on it
+    use type c         its type (for a partial index's predicate)
+    use key c          its type, and the indexes on it (for a foreign key)
     modify, drop       the column, and all that names it: indexes, generated columns, checks,
                        foreign keys of either side, the partitioning
-    drop index i       it, and foreign keys of either side
-    use table          types of all columns, unique keys, and what else binds several columns
+    drop index i       the index, and foreign keys of either side
+    use table          types of all columns, unique keys, and all that binds several columns
 
-A session that waits for its statement builds it anew (sql/session/schema_change.py). A job that
-nobody waits for (exuvia_ddl_async) ends with 1412.
+A session that waits for its statement builds it again (sql/session/schema_change.py). A job without
+a waiting session (exuvia_ddl_async) ends with 1412.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -36,29 +36,29 @@ from exuvia.ddl.decision import CatalogSnapshot
 from exuvia.ddl.job import Job
 from exuvia.ddl.multi_schema_change import sub_jobs
 
-_BESIDE_TYPE = Flag.PRI_KEY | Flag.UNIQUE_KEY | Flag.MULTIPLE_KEY | Flag.NO_DEFAULT_VALUE
+_NOT_OF_TYPE = Flag.PRI_KEY | Flag.UNIQUE_KEY | Flag.MULTIPLE_KEY | Flag.NO_DEFAULT_VALUE
 
 Seen = tuple[tuple[str, int], ...]
 
 
 def seen_by(job: Job, table: TableInfo) -> Seen:
-    """What the statement that asks for the job saw of its table. None of a job that has begun."""
+    """The facts of its table that the job's statement depends on. The job has not begun."""
     uses = (use for sub in sub_jobs(job) if (of := kind_of(sub).uses) for use in of(sub))
-    wanted = dict.fromkeys(what for use in uses for what in _looked_at(use, table))
-    return tuple((what, _sum(table, what)) for what in wanted)
+    facts = dict.fromkeys(what for use in uses for what in _looked_at(use, table))
+    return tuple((what, _sum(table, what)) for what in facts)
 
 
 def has_changed(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1412, before its first step."""
+    """1412 if a fact has changed before the job's first step, or None."""
     table = snapshot.table
     if job.begun or table is None:
         return None
-    changed = any(_sum(table, what) != seen for what, seen in job.exuvia_seen)
+    changed = any(_sum(table, what) != checksum for what, checksum in job.exuvia_seen)
     return ErrTableDefChanged() if changed else None
 
 
 def _looked_at(use: ElementUse, table: TableInfo) -> Iterator[str]:
-    """As `what` names it."""
+    """The facts that a use depends on, as texts."""
     if (use.verb, use.noun) in _FACTS:
         yield f"{use.verb} {use.noun} {use.name}"
     if use.noun == "table":
@@ -76,14 +76,14 @@ def _sum(table: TableInfo, what: str) -> int:
 
 
 def _kind(field: FieldType) -> object:
-    """As far as the keys of an index care: what a prefix, a length in bytes, a function need."""
+    """The part of a type that keys of an index depend on: for prefixes, byte lengths, functions."""
     if field.family == Family.JSON:
         return "json"
     return (field.Charset, field.Flen) if is_string(field) else "number or moment"
 
 
 def _type(field: FieldType) -> object:
-    flags = int(field.Flag & ~_BESIDE_TYPE)
+    flags = int(field.Flag & ~_NOT_OF_TYPE)
     return [field.Tp, flags, field.Flen, field.Decimal, field.Charset, field.Collate, field.Elems]
 
 
@@ -110,10 +110,14 @@ def _modified(table: TableInfo, name: str) -> object:
         [column.id, _type(column.type), column.default, column.default_bit, column.default_is_expr],
         column.id in table.key_columns,
         *_indexes(table, column),
-        *(each.name.L for each in table.cols if name in map(str.lower, each.dependences or ())),
-        *(each.constraint_name.L for each in table.checks if _names(each.constraint_cols, name)),
-        *(each.fk_name.L for each in table.foreign_keys if column.id in each.exuvia_cols),
-        *(each.link for each in table.exuvia_referred if column.id in each.columns),
+        *(
+            referring.name.L
+            for referring in table.cols
+            if name in map(str.lower, referring.dependences or ())
+        ),
+        *(check.constraint_name.L for check in table.checks if _names(check.constraint_cols, name)),
+        *(key.fk_name.L for key in table.foreign_keys if column.id in key.exuvia_cols),
+        *(link.link for link in table.exuvia_referred if column.id in link.columns),
         _cut(table.partition),
     ]
 
@@ -126,8 +130,8 @@ def _dropped_index(table: TableInfo, name: str) -> object:
 def _whole(table: TableInfo, _: str) -> object:
     return [
         [table.charset, table.collate, *table.key_columns],
-        *(_index(each) for each in table.indexes if each.is_unique),
-        *([each.constraint_name.L, each.expr_string] for each in table.checks),
+        *(_index(index) for index in table.indexes if index.is_unique),
+        *([check.constraint_name.L, check.expr_string] for check in table.checks),
         *_foreign_keys(table),
         _cut(table.partition),
     ]
@@ -144,8 +148,8 @@ _FACTS: dict[tuple[str, str], Callable[[TableInfo, str], object]] = {
 }
 
 
-def _names(found: Iterable[object], name: str) -> bool:
-    return any(getattr(each, "L", None) == name for each in found)
+def _names(names: Iterable[object], name: str) -> bool:
+    return any(getattr(column_name, "L", None) == name for column_name in names)
 
 
 def _indexes(table: TableInfo, column: ColumnInfo) -> list[object]:
@@ -163,12 +167,12 @@ def _index(index: IndexInfo) -> object:
 
 
 def _foreign_keys(table: TableInfo) -> list[object]:
-    own = [[each.fk_name.L, *each.exuvia_cols] for each in table.foreign_keys]
-    return [*own, *([each.link, *each.columns] for each in table.exuvia_referred)]
+    own = [[key.fk_name.L, *key.exuvia_cols] for key in table.foreign_keys]
+    return [*own, *([link.link, *link.columns] for link in table.exuvia_referred)]
 
 
 def _cut(partition: PartitionInfo | None) -> object:
     if partition is None:
         return None
-    columns = [each.L for each in partition.columns]
+    columns = [column.L for column in partition.columns]
     return [int(partition.type), partition.expr, columns, len(partition.definitions)]

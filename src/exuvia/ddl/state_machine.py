@@ -1,27 +1,27 @@
-"""What a job does next: the one place that looks at its state.
+"""Decides the next step of a job. No other module looks at its state.
 
     queueing, running   refused at its first step   -> cancelled, into history
-                        something is missing        -> a wait that says what
+                        a condition is missing      -> a wait with its reason
                         a step                      -> one state further; the last one: done
                         the reorg failed            -> rollingback, by a step of the opposite action
     cancelling          nothing changed             -> cancelled, into history
-                        the action can be undone    -> rollingback, likewise
+                        the action can be undone    -> rollingback, by the same steps
                         it cannot                   -> running
     rollingback         a step back                 -> one state back; the last one: rollback done
     pausing             its reorg is fenced         -> paused
     to be held          it has come to that point   -> paused, until an operator completes it
     done, rollback done, cancelled                  -> every node has the last version: into history
 
-Every job is walked as a job of sub-jobs; a plain job is its own only one
+Every job is walked as a job of sub-jobs; a job with a single change is its own only sub-job
 (ddl/multi_schema_change.py). All of them become public in one version, or none:
 
-    up to the non-revertible point   each sub-job in its order up to the last state it can turn back
-                                     from; of several, a reorg that has ended there is noted, so
-                                     that it is not run again
+    up to the non-revertible point   each sub-job in turn, up to the last state it can return from.
+                                     If there are several, a finished reorg is stored, so that it
+                                     does not run again
     across it                        all take the step across in ONE transaction and ONE version
-    post-commit phase                what the sub-jobs have left to do, one after another; a DROP
-                                     beside rows that move (rekey.py) has all of its steps here, for
-                                     writers of the old rows need what it drops
+    post-commit phase                the remaining steps of the sub-jobs, one after another. If rows
+                                     move (rekey.py), a DROP has all its steps here, because writers
+                                     of the old rows need the dropped element
 
         sub-job 1   none > delete only > write only > write reorganization |
         sub-job 2                                                     none |  > public
@@ -29,20 +29,22 @@ Every job is walked as a job of sub-jobs; a plain job is its own only one
                                                            non-revertible point
 
 The step across the point is the last one of an action's path if it can be undone, else the first.
-Failure or cancel before the point: sub-jobs that began walk back by their undo, the last one first;
-the others are cancelled. In the post-commit phase nothing turns back.
+Failure or cancel before the point: begun sub-jobs walk back by their undo, the last one first; the
+others are cancelled. In the post-commit phase nothing goes back.
 
-Refusals are judged before anything moves, each on the table as it is, with the columns of the
-sub-jobs before it: nobody else changes the table meanwhile. Sub-jobs that join a job of a group
-which has begun (ddl/groups.py) are judged likewise, on the table without what it has begun.
+Refusals are checked before anything moves, each on the current table with the columns of the
+sub-jobs before it. No other job changes the table in the meantime. Sub-jobs that join a begun job
+of a group (ddl/groups.py) are checked on the table without the job's own changes.
 
-The step that makes a change visible must not touch a rule that the job has not judged
-(catalog/rules.py). Every action that announces new columns to writers judges CHECKs; actions with
-`judges` judge foreign keys. Otherwise the job ends with 1412, and the statement is built again.
+The step that makes a change visible must not affect a rule that the job has not validated
+(catalog/rules.py). Every action that announces new columns to writers validates CHECKs. Actions
+with `judges` validate foreign keys. Otherwise the job ends with 1412, and the statement is built
+again.
 
-A job may be held before it starts or before it is public: what it fills is verified, its reorg is
-left (no late task can write), writers keep it complete by their duties, and it takes no worker.
-Tombstones stay, so its reorg may run again: it does if its verification has become too old.
+A job may be held before it starts or before it is public. Then its backfill is verified and its
+reorg is left (no late task can write). Writers keep the element complete by their duties, and the
+job needs no worker. Tombstones stay, so its reorg may run again: it does if its verification has
+become too old.
 
 A job with a window does not start outside it.
 
@@ -98,7 +100,7 @@ _TURNED_BACK = frozenset({JobState.ROLLBACK_DONE, JobState.CANCELLED})
 
 
 def decide(job: Job, snapshot: CatalogSnapshot) -> Decision:
-    """The next step of a job in this snapshot. Raises Broken where no step can exist."""
+    """The next step of a job in this snapshot. Raises Broken if no step can exist."""
     match job.state:
         case JobState.NONE | JobState.QUEUEING | JobState.RUNNING:
             return _forward(job, snapshot)
@@ -117,7 +119,10 @@ def decide(job: Job, snapshot: CatalogSnapshot) -> Decision:
 
 
 def reason_to_end(job: Job) -> Refused:
-    """What a job ends with that a person, or too many errors, turn back: its first error."""
+    """The final error of a job that is rolled back by an operator or by too many errors.
+
+    It contains the job's first error, if there was one.
+    """
     if job.err is None:
         return ErrCancelledDDLJob()
     return job.err.raised(_ROLLED_BACK)
@@ -134,7 +139,7 @@ def is_revertible(job: Job) -> bool:
 
 
 def walking(job: Job) -> Job | None:
-    """The sub-job whose turn it is; None when all of several stand at the non-revertible point."""
+    """The sub-job whose turn it is; None when all of several are at the non-revertible point."""
     if not is_several(job):
         return job
     at = _next(job)
@@ -145,7 +150,7 @@ def walking(job: Job) -> Job | None:
 
 
 def _forward(job: Job, snapshot: CatalogSnapshot) -> Decision:
-    asked = job
+    submitted = job
     if not job.begun:
         if job.exuvia_hold == BEFORE_START:
             return _hold(job, snapshot)
@@ -159,43 +164,45 @@ def _forward(job: Job, snapshot: CatalogSnapshot) -> Decision:
         if is_several(job):
             job = evolve(job, real_start_ts=snapshot.now)
         else:
-            job = _begun(job, action_of(job), snapshot.now)
+            job = _with_begin(job, action_of(job), snapshot.now)
     if _is_stale(job, snapshot):
         fresh = evolve(unnoted(job), exuvia_verified=0, state=JobState.RUNNING)
         return Decision(job=fresh, before=snapshot, after=snapshot, keeps=True, anew=True)
     at = _next(job)
     if at is None:
         if job.exuvia_hold:
-            return _hold(job if asked.begun else asked, snapshot)
+            return _hold(job if submitted.begun else submitted, snapshot)
         return _cross(job, snapshot)
-    # One sub-job takes a step, or waits for its reorg, or is found ready for the point
+    # One sub-job takes a step, waits for its reorg, or is ready for the point
     sub = sub_job(job, at)
     action = action_of(sub)
     step = _step_of(sub, action)
-    sub = _begun(sub, action, snapshot.now)
+    sub = _with_begin(sub, action, snapshot.now)
     waits = step.after is not None and not fill_is_noted(job, at)
     verdict = step.after(sub, snapshot) if waits and step.after else None
     if isinstance(verdict, Refused):
         return give_up(job, snapshot, verdict)
     if isinstance(verdict, StepWait):
-        shown = evolve(sub, row_count=snapshot.rows, exuvia_note=snapshot.note)
-        noted = evolve(with_sub_job(job, at, shown), exuvia_note=snapshot.note)
-        return _wait(noted, snapshot, verdict)
+        in_progress = evolve(sub, row_count=snapshot.rows, exuvia_note=snapshot.note)
+        waiting_job = evolve(with_sub_job(job, at, in_progress), exuvia_note=snapshot.note)
+        return _wait(waiting_job, snapshot, verdict)
     if is_revertible(job) and step is _step_across(action):
         if is_several(job):
             return _note_filled(job, snapshot, at, sub)
         if job.exuvia_hold:
             return _hold(sub, snapshot, left=waits)
-    taken = _take(evolve(sub, state=_state_behind(action, step)), snapshot, action, step)
-    if is_revertible(job) and _unjudged([sub], snapshot, taken.after):
+    outcome = _apply_step(evolve(sub, state=_state_after(action, step)), snapshot, action, step)
+    if is_revertible(job) and _unvalidated_rules([sub], snapshot, outcome.after):
         return give_up(job, snapshot, ErrTableDefChanged())
-    job = with_sub_job(job, at, taken.job)
-    return _moved(_running_or_done(job), snapshot, [(at, taken)], reorg_order(sub, taken.job))
+    job = with_sub_job(job, at, outcome.job)
+    return _moved(_running_or_done(job), snapshot, [(at, outcome)], reorg_order(sub, outcome.job))
 
 
 def refusal(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """Why those of its sub-jobs that have not begun cannot be done. `snapshot`: without what the
-    others have begun (`without_begun`)."""
+    """The error of the job's unbegun sub-jobs, or None.
+
+    `snapshot` is the one without the changes of the begun ones (`without_begun`).
+    """
     changed = has_changed(job, snapshot)
     if changed is not None:
         return changed
@@ -210,13 +217,13 @@ def refusal(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
         if action.names_for_later and at + 1 < len(subs):
             sub = evolve(sub, exuvia_elements=())
             for step in (*action.path, *action.post_commit):
-                taken = _take(sub, snapshot, action, step)
-                sub, snapshot = taken.job, taken.after
+                outcome = _apply_step(sub, snapshot, action, step)
+                sub, snapshot = outcome.job, outcome.after
     return None
 
 
 def without_begun(job: Job, snapshot: CatalogSnapshot) -> CatalogSnapshot:
-    """The snapshot as the job would leave it if it were cancelled: without what it has begun."""
+    """The snapshot after a cancel of the job: without the changes it has begun."""
     if not job.begun:
         return snapshot
     job = evolve(job, state=JobState.CANCELLING)
@@ -230,24 +237,26 @@ def without_begun(job: Job, snapshot: CatalogSnapshot) -> CatalogSnapshot:
 
 
 def _next(job: Job) -> int | None:
-    """Number of the sub-job that is to move by itself; None when all stand at the non-revertible
-    point."""
+    """Number of the sub-job to move next; None when all are at the non-revertible point."""
     revertible = is_revertible(job)
     numbered = in_order_of_begin(job)
-    if not revertible:  # the others' elements are those of the old rows, too, until these are left
-        numbered.sort(key=lambda each: not action_of(each[1]).moves_rows)
+    if not revertible:  # their elements belong to the old rows, too, until these are left
+        numbered.sort(key=lambda pair: not action_of(pair[1]).moves_rows)
     for at, sub in numbered:
-        stays = _stands_at_point(job, at, sub) if revertible else sub.state == JobState.DONE
+        stays = _is_at_point(job, at, sub) if revertible else sub.state == JobState.DONE
         if not stays:
             return at
     return None
 
 
 def in_order_of_begin(job: Job) -> list[tuple[int, Job]]:
-    """The sub-jobs with their numbers, as they begin. One that moves rows to other handles is the
-    last: the other set of rows has copies of the elements that the others have filled."""
+    """The sub-jobs with their numbers, in the order in which they begin.
+
+    One that moves rows to other handles is the last, because the moved rows have copies of the
+    elements that the others have backfilled.
+    """
     numbered = list(enumerate(sub_jobs(job)))
-    return sorted(numbered, key=lambda each: kind_of(each[1]).moves_rows)
+    return sorted(numbered, key=lambda pair: kind_of(pair[1]).moves_rows)
 
 
 def _step_across(action: Action) -> Step:
@@ -255,7 +264,7 @@ def _step_across(action: Action) -> Step:
     return action.path[-1] if action.undo else action.path[0]
 
 
-def _stands_at_point(job: Job, at: int, sub: Job) -> bool:
+def _is_at_point(job: Job, at: int, sub: Job) -> bool:
     action = action_of(sub)
     across = _step_across(action)
     if _step_of(sub, action) is not across:
@@ -269,13 +278,13 @@ def _step_of(sub: Job, action: Action) -> Step:
     return action.step_from(sub.schema_state, sub.exuvia_tail)
 
 
-def _begun(sub: Job, action: Action, now: int) -> Job:
+def _with_begin(sub: Job, action: Action, now: int) -> Job:
     if sub.begun:
         return sub
     return evolve(sub, schema_state=action.path[0].source, real_start_ts=now)
 
 
-def _state_behind(action: Action, step: Step) -> JobState:
+def _state_after(action: Action, step: Step) -> JobState:
     is_last = step is (action.post_commit or action.path)[-1]
     return JobState.DONE if is_last else JobState.RUNNING
 
@@ -286,7 +295,7 @@ def _running_or_done(job: Job) -> Job:
 
 
 def _note_filled(job: Job, snapshot: CatalogSnapshot, at: int, sub: Job) -> Decision:
-    """Its reorg has ended and is left: whatever of it still runs is refused from now on."""
+    """Store that the sub-job's reorg has ended, and leave it: its late tasks are refused."""
     note = snapshot.note if snapshot.filled else ""
     ready = evolve(sub, state=JobState.RUNNING, row_count=snapshot.rows, exuvia_note=note)
     job = evolve(with_sub_job(job, at, ready, exuvia_filled=True), state=JobState.RUNNING)
@@ -297,8 +306,8 @@ def _note_filled(job: Job, snapshot: CatalogSnapshot, at: int, sub: Job) -> Deci
 
 
 def _hold(job: Job, snapshot: CatalogSnapshot, left: bool = False) -> Decision:
-    """It waits for an operator. `left`: its reorg has just ended."""
-    held = evolve(
+    """Hold the job until an operator completes it. `left`: its reorg has just ended."""
+    held_job = evolve(
         job,
         state=JobState.PAUSED,
         exuvia_held=True,
@@ -307,9 +316,11 @@ def _hold(job: Job, snapshot: CatalogSnapshot, left: bool = False) -> Decision:
         exuvia_verified=snapshot.now if snapshot.filled else job.exuvia_verified,
     )
     if left and snapshot.filled:
-        held = evolve(held, row_count=snapshot.rows, exuvia_note=snapshot.note)
+        held_job = evolve(held_job, row_count=snapshot.rows, exuvia_note=snapshot.note)
     order = ReorgOrder.LEAVE if left else ReorgOrder.NONE
-    return Decision(job=held, before=snapshot, after=snapshot, parks=True, keeps=True, reorg=order)
+    return Decision(
+        job=held_job, before=snapshot, after=snapshot, parks=True, keeps=True, reorg=order
+    )
 
 
 def _completed_as(job: Job) -> str:
@@ -317,15 +328,15 @@ def _completed_as(job: Job) -> str:
 
 
 def released(job: Job) -> Job:
-    """A held job that is to cross."""
+    """A held job, ready to cross."""
     state = JobState.QUEUEING
     return evolve(job, state=state, exuvia_hold="", exuvia_held=False, exuvia_wait="")
 
 
 def crosses_openly(job: Job) -> bool:
-    """Whether clients see a change where it crosses the non-revertible point, and not later."""
+    """Whether clients see the change when it crosses the non-revertible point, not later."""
     actions = [action_of(sub) for sub in sub_jobs(job)]
-    return not any(each.opens_later or _step_across(each).barrier for each in actions)
+    return not any(action.opens_later or _step_across(action).barrier for action in actions)
 
 
 def _wait_for_window(job: Job, snapshot: CatalogSnapshot, opens_s: float) -> Decision:
@@ -336,22 +347,24 @@ def _wait_for_window(job: Job, snapshot: CatalogSnapshot, opens_s: float) -> Dec
 
 
 def _is_stale(job: Job, snapshot: CatalogSnapshot) -> bool:
-    """Whether it was held so long that what it has filled is to be verified again."""
+    """Whether the job was held so long that its backfill must be verified again."""
     if job.exuvia_hold or not job.exuvia_verified or not snapshot.verified_for:
         return False
-    if not any(action_of(sub).ages for sub in sub_jobs(job)):
+    if not any(action_of(sub).verification_expires for sub in sub_jobs(job)):
         return False
     return is_revertible(job) and snapshot.now - job.exuvia_verified > snapshot.verified_for
 
 
 def _cross(job: Job, snapshot: CatalogSnapshot) -> Decision:
-    """Every sub-job over the non-revertible point, each on the snapshot the one before it left. A
-    DROP INDEX takes the copy that a MODIFY of the same statement has put in the index's place.
+    """Every sub-job crosses the non-revertible point, each on the snapshot after the one before it.
 
-    If rows move to other handles, changes that cannot fail begin once the old rows are left. A
-    DROP INDEX whose name a new index gets crosses with the others."""
-    steps: list[tuple[int, Taken]] = []
-    asked, reached = job, snapshot
+    A DROP INDEX drops the copy by which a MODIFY of the same statement has replaced the index.
+
+    If rows move to other handles, changes that cannot fail begin once the old rows are left. A DROP
+    INDEX whose name a new index gets crosses with the others.
+    """
+    steps: list[tuple[int, StepOutcome]] = []
+    uncrossed, reached = job, snapshot
     moves_rows = any(action_of(sub).moves_rows for sub in sub_jobs(job))
     replacing = drops_of_replaced_indexes(sub_jobs(job)) if moves_rows else set()
     for at, sub in sorted(enumerate(sub_jobs(job)), key=_crossing_order):
@@ -359,12 +372,12 @@ def _cross(job: Job, snapshot: CatalogSnapshot) -> Decision:
         if moves_rows and action.undo is None and at not in replacing:
             continue
         step = _step_across(action)
-        begun = evolve(_begun(sub, action, snapshot.now), state=_state_behind(action, step))
-        taken = _take(begun, reached, action, step)
-        job, reached = with_sub_job(job, at, taken.job, revertible=False), taken.after
-        steps.append((at, taken))
-    if _unjudged(sub_jobs(job), snapshot, reached):
-        return give_up(asked, snapshot, ErrTableDefChanged())
+        begun_sub = evolve(_with_begin(sub, action, snapshot.now), state=_state_after(action, step))
+        outcome = _apply_step(begun_sub, reached, action, step)
+        job, reached = with_sub_job(job, at, outcome.job, revertible=False), outcome.after
+        steps.append((at, outcome))
+    if _unvalidated_rules(sub_jobs(job), snapshot, reached):
+        return give_up(uncrossed, snapshot, ErrTableDefChanged())
     if job.multi_schema_info is not None:
         info = evolve(job.multi_schema_info, revertible=False)
         job = evolve(job, multi_schema_info=info)
@@ -374,22 +387,22 @@ def _cross(job: Job, snapshot: CatalogSnapshot) -> Decision:
 
 
 def _crossing_order(numbered: tuple[int, Job]) -> int:
-    """Readers turn to the rows under other handles first: what the others put is put there."""
+    """Readers switch to the moved rows first, because the others add their elements there."""
     action = action_of(numbered[1])
     if action.moves_rows:
         return 0
-    return 1 if action.frees_name else 2 if action.crosses_first else 3
+    return 1 if action.frees_name else 2 if action.crosses_before_others else 3
 
 
-def _unjudged(
+def _unvalidated_rules(
     subs: list[Job], before: CatalogSnapshot, after: CatalogSnapshot
 ) -> frozenset[TouchedRule]:
-    """The rules of the job's table that a step touches, and that the job has not judged."""
+    """The rules of the job's table that a step affects and the job has not validated."""
     touched = rules_touched(before.table, after.table)
     if not touched or before.table is None:
         return touched
     table = before.table
-    judged = {TouchedRule(CHECK, each.id) for each in coming_checks(table)}
+    judged = {TouchedRule(CHECK, check.id) for check in coming_checks(table)}
     for sub in subs:
         judges = kind_of(sub).judges
         judged |= judges(sub, table) if judges is not None else frozenset()
@@ -400,9 +413,10 @@ def _unjudged(
 
 
 def give_up(job: Job, snapshot: CatalogSnapshot, error: Refused) -> Decision:
-    """The error is the job's end, unless the non-revertible point is behind it.
+    """Roll the job back with the error, or let it continue after the non-revertible point.
 
-    It came too often, or a person or the data says no."""
+    The reason is an operator, the data, or too many errors.
+    """
     if not is_revertible(job):
         going_on = evolve(failed(job, error), state=JobState.RUNNING)
         return _wait(going_on, snapshot, StepWait(error.message))
@@ -410,7 +424,7 @@ def give_up(job: Job, snapshot: CatalogSnapshot, error: Refused) -> Decision:
 
 
 def _back(job: Job, snapshot: CatalogSnapshot) -> Decision:
-    """The sub-job that has begun last goes one state back, of those that have changed anything."""
+    """One state back for the sub-job that began last among those with changes."""
     at = None
     for n, sub in in_order_of_begin(job):
         if sub.state in _TURNED_BACK:
@@ -428,19 +442,19 @@ def _back(job: Job, snapshot: CatalogSnapshot) -> Decision:
     step = undo.step_from(sub.schema_state)
     is_last = step is undo.path[-1]
     state = JobState.ROLLBACK_DONE if is_last else JobState.ROLLINGBACK
-    # how fast its reorg went, and how long it would have taken, is nothing to say from here on
-    taken = _take(evolve(sub, state=state, exuvia_note=""), snapshot, undo, step)
-    job = with_sub_job(job, at, taken.job)
-    over = all(each.state in _TURNED_BACK for each in sub_jobs(job))
+    # the speed and the estimate of its reorg are obsolete from here on
+    outcome = _apply_step(evolve(sub, state=state, exuvia_note=""), snapshot, undo, step)
+    job = with_sub_job(job, at, outcome.job)
+    over = all(back_sub.state in _TURNED_BACK for back_sub in sub_jobs(job))
     job = evolve(job, state=JobState.ROLLBACK_DONE if over else JobState.ROLLINGBACK)
-    return _moved(job, snapshot, [(at, taken)], reorg_order(sub, taken.job))
+    return _moved(job, snapshot, [(at, outcome)], reorg_order(sub, outcome.job))
 
 
-# -- what a decision is made of --------------------------------------------------------------------
+# -- parts of a decision ---------------------------------------------------------------------------
 
 
-class Taken(NamedTuple):
-    """A step taken. `placed` is the sub-job after the step's edit: what its callbacks look at."""
+class StepOutcome(NamedTuple):
+    """A step taken. `placed` is the sub-job after the step's edit, for the step's callbacks."""
 
     step: Step
     placed: Job
@@ -450,55 +464,58 @@ class Taken(NamedTuple):
 
     @property
     def ranges(self) -> tuple[DeleteRange, ...]:
-        """What the step leaves to be emptied."""
+        """The ranges to empty after the step."""
         return self.step.leaves(self.placed, self.before) if self.step.leaves else ()
 
     @property
     def fences_tables(self) -> tuple[int, ...]:
-        """Ids of tables it takes away from their writers."""
+        """Ids of tables whose writers it fences."""
         return self.step.fences_tables(self.placed, self.before) if self.step.fences_tables else ()
 
     @property
     def restores_ranges_of(self) -> int:
-        """The ended job whose ranges it takes back from deletion, or 0."""
+        """The ended job whose ranges must not be emptied any more, or 0."""
         return self.step.restores_ranges_of(self.placed) if self.step.restores_ranges_of else 0
 
     @property
     def keeps(self) -> tuple[Kept, ...]:
-        """What of it can be taken back for a while."""
+        """Data that can be restored for a while."""
         return self.step.keeps(self.placed, self.before) if self.step.keeps else ()
 
     @property
     def ends_undo_of(self) -> int:
-        """The ended job that can be taken back no more, or 0."""
+        """The ended job that can no longer be undone, or 0."""
         return self.step.ends_undo_of(self.placed) if self.step.ends_undo_of else 0
 
     def events(self, after: CatalogSnapshot) -> tuple[JobEvent, ...]:
-        """What is published once the job has ended well, in the snapshot its transaction leaves."""
+        """Events to publish if the job has ended successfully.
+
+        `after` is the snapshot at the end of the transaction.
+        """
         if self.step.event is None or self.placed.state != JobState.DONE:
             return ()
         events = self.step.event(self.placed, self.before, after)
         return events if isinstance(events, tuple) else (events,)
 
 
-def _take(sub: Job, snapshot: CatalogSnapshot, action: Action, step: Step) -> Taken:
-    """One step of an action from where the sub-job stands; `sub.state` is the one it will have."""
+def _apply_step(sub: Job, snapshot: CatalogSnapshot, action: Action, step: Step) -> StepOutcome:
+    """One step of an action from the sub-job's state; `sub.state` is its next state."""
     placed, edited = step.edit(sub, snapshot) if step.edit else (sub, snapshot)
     after = action.element.move(placed, edited, step.target)
     moved = evolve(placed, schema_state=step.target)
     if action.post_commit and step is action.path[-1]:
-        # a job that was held there has noted its reorg; what follows may have one of its own
+        # the reorg of a held job is stored as finished; the tail may have one of its own
         tail = action.post_commit[0].source
         moved = evolve(moved, schema_state=tail, exuvia_tail=True, exuvia_filled=False)
     if snapshot.filled:
-        said = placed.exuvia_note if placed.exuvia_note != sub.exuvia_note else ""
-        note = ", ".join(filter(None, (snapshot.note, said)))
+        own_note = placed.exuvia_note if placed.exuvia_note != sub.exuvia_note else ""
+        note = ", ".join(filter(None, (snapshot.note, own_note)))
         moved = evolve(moved, row_count=snapshot.rows, exuvia_note=note)
-    return Taken(step, placed, moved, snapshot, after)
+    return StepOutcome(step, placed, moved, snapshot, after)
 
 
 def _moved(
-    job: Job, snapshot: CatalogSnapshot, steps: list[tuple[int, Taken]], order: ReorgOrder
+    job: Job, snapshot: CatalogSnapshot, steps: list[tuple[int, StepOutcome]], order: ReorgOrder
 ) -> Decision:
     """The steps of some sub-jobs as one transaction."""
     after = steps[-1][1].after
@@ -507,26 +524,26 @@ def _moved(
     job = evolve(job, exuvia_wait="", dependency_id=0)
     if is_several(job):
         job = evolve(job, exuvia_note="")  # each sub-job has its own
-    events = [(at, event) for at, taken in steps for event in taken.events(after)]
+    events = [(at, event) for at, outcome in steps for event in outcome.events(after)]
     return Decision(
         job=_with_result(job, snapshot, after) if job.state == JobState.DONE else job,
         before=snapshot,
         after=after,
         moves=True,
-        ranges=tuple(each for _, taken in steps for each in taken.ranges),
+        ranges=tuple(delete_range for _, outcome in steps for delete_range in outcome.ranges),
         events=() if is_several(job) else tuple(event for _, event in events),
         sub_job_events=tuple(events) if is_several(job) else (),
-        restores_ranges_of=max(taken.restores_ranges_of for _, taken in steps),
-        keeps_for_undo=tuple(each for _, taken in steps for each in taken.keeps),
-        ends_undo_of=max(taken.ends_undo_of for _, taken in steps),
+        restores_ranges_of=max(outcome.restores_ranges_of for _, outcome in steps),
+        keeps_for_undo=tuple(retained for _, outcome in steps for retained in outcome.keeps),
+        ends_undo_of=max(outcome.ends_undo_of for _, outcome in steps),
         reorg=order,
-        fences_tables=tuple(each for _, taken in steps for each in taken.fences_tables),
-        barrier=all(taken.step.barrier for _, taken in steps),
+        fences_tables=tuple(table_id for _, outcome in steps for table_id in outcome.fences_tables),
+        barrier=all(outcome.step.barrier for _, outcome in steps),
     )
 
 
 def _with_result(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> Job:
-    """A job that has ended keeps what it made, or what was there before it dropped it."""
+    """An ended job with its result: the new elements, or the elements before a drop."""
     binlog = evolve(
         job.binlog,
         DBInfo=after.database or before.database,
@@ -537,7 +554,7 @@ def _with_result(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> J
 
 
 def reorg_order(sub: Job, moved: Job) -> ReorgOrder:
-    """What the move from where `sub` stands asks of a reorg that runs in a state."""
+    """The command to a reorg when `sub` moves to `moved`."""
     action = action_of(sub)
     goes_on = moved.state in (JobState.RUNNING, JobState.DONE)
     if goes_on and action.waits_in(moved.schema_state, moved.exuvia_tail):
@@ -547,14 +564,14 @@ def reorg_order(sub: Job, moved: Job) -> ReorgOrder:
 
 
 def _wait(job: Job, snapshot: CatalogSnapshot, verdict: StepWait) -> Decision:
-    """Nothing moves, and the job says why; a reorg may be to run meanwhile."""
+    """Nothing moves, and the job has the reason; a reorg may run in the meantime."""
     waiting = evolve(job, exuvia_wait=verdict.reason)
     order = ReorgOrder.RUN if verdict.reorg else ReorgOrder.NONE
     return Decision(job=waiting, before=snapshot, after=snapshot, reorg=order, to_run=verdict.reorg)
 
 
 def _pause(job: Job, snapshot: CatalogSnapshot) -> Decision:
-    """It keeps its place; what it fills may go on no more."""
+    """The job stays in the queue; its reorg is stopped."""
     sub = walking(job)
     fills = sub is not None and action_of(sub).waits_in(sub.schema_state, sub.exuvia_tail)
     return Decision(
@@ -567,8 +584,11 @@ def _pause(job: Job, snapshot: CatalogSnapshot) -> Decision:
 
 
 def _into_history(job: Job, snapshot: CatalogSnapshot) -> Decision:
-    """The job goes to history as it stands. One that never began has done nothing, and takes no
-    place that a follower would wait for: its statement may be built anew."""
+    """The job goes to history in its state.
+
+    A job that never began has done nothing. It gets no number that a follower would wait for,
+    because its statement may be built again.
+    """
     binlog = evolve(job.binlog, FinishedTS=snapshot.now)
     place = snapshot.place if job.begun else 0
     ended = evolve(job, binlog=binlog, exuvia_wait="", dependency_id=0, seq_num=place)

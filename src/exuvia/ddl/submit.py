@@ -1,22 +1,22 @@
-"""A session's side of a schema change: submit, wait for history. Losing the session loses no job.
+"""A session's side of a schema change: submit, then wait for history.
+
+A job does not depend on the session that submitted it.
 
     many sessions --tickets--> one of them leads: ids and rows of all, one transaction, notify "job"
     each waits for its job     one of them leads: reads history when "history" moves, or at times
 
-With tidb_enable_fast_create_table, plain CREATE TABLEs of one database that meet here become one
-job for up to MERGED of them (see below), which creates all or none. If it creates
-none, each is asked for again by itself: the error of one statement is not that of another.
+With tidb_enable_fast_create_table, plain CREATE TABLEs of one database that are submitted together
+become one job for up to MERGED of them. It creates all or none. If it creates none, each is
+submitted again alone, so that no statement gets the error of another one.
 
-Job ids come from the counter of all ids, in the transaction that inserts the jobs: so ids are in
-commit order, and whoever reads the queue up to an id has seen every job below it (seed 001).
+Job ids come from the counter of all ids, in the transaction that inserts the jobs. So ids are in
+commit order: a reader of the queue up to an id has seen every job below it (seed 001).
 
-Which CREATE TABLEs become one job:
+As in TiDB, CREATE TABLEs become one job, with one step and one version for all, by these rules:
 
-    same database, no foreign key, no partition, nothing else looked at     up to MERGED a job
+    same database, no foreign key, no partition, no other table read        up to MERGED a job
     a name twice among them                                                 none of that database
     anything else                                                           a job of its own
-
-As TiDB does it: one step and one version for all of them.
 """
 
 import threading
@@ -45,19 +45,19 @@ MERGED = 8
 
 
 class Share(NamedTuple):
-    """A job to insert, and the places in the batch of those who asked for it."""
+    """A job to insert, and the positions in the batch of the statements it serves."""
 
     job: Job
     members: tuple[int, ...]
 
 
 def shares(batch: Sequence[tuple[Job, bool]]) -> list[Share]:
-    """Jobs of the batch, in order of the first of each; `True`: it may be merged."""
+    """Jobs of the batch, ordered by their first statement. `True`: the job may be merged."""
     groups: dict[int, list[int]] = {}
     for at, (job, may_merge) in enumerate(batch):
         if may_merge and may_be_batched(job):
             groups.setdefault(job.schema_id, []).append(at)
-    found: list[Share] = []
+    merged_shares: list[Share] = []
     merged: set[int] = set()
     for members in groups.values():
         names = {batch[at][0].table_name.lower() for at in members}
@@ -67,9 +67,9 @@ def shares(batch: Sequence[tuple[Job, bool]]) -> list[Share]:
             some = tuple(members[first : first + MERGED])
             merged.update(some)
             jobs = [batch[at][0] for at in some]
-            found.append(Share(jobs[0] if len(jobs) == 1 else create_tables(jobs), some))
+            merged_shares.append(Share(jobs[0] if len(jobs) == 1 else create_tables(jobs), some))
     alone = [Share(job, (at,)) for at, (job, _) in enumerate(batch) if at not in merged]
-    return sorted([*found, *alone], key=lambda share: share.members[0])
+    return sorted([*merged_shares, *alone], key=lambda share: share.members[0])
 
 
 # -- submit ----------------------------------------------------------------------------------------
@@ -78,14 +78,13 @@ BATCH_JOBS = 100
 POLL_S = 0.5
 
 
-def failed_with_others(asked: Job, ended: Job) -> bool:
-    """Whether the error is that of a batch, and may be another statement's: it is asked for again,
-    alone."""
-    return is_batch(ended) and not is_batch(asked) and ended.error() is not None
+def failed_with_others(submitted: Job, ended: Job) -> bool:
+    """Whether the job failed in a batch: the error may belong to another statement."""
+    return is_batch(ended) and not is_batch(submitted) and ended.error() is not None
 
 
 def _scoped(txn: Transaction, job: Job, scope: str) -> Job:
-    """Its tasks are for the nodes of that service scope."""
+    """The job with that service scope: only nodes of it run its tasks."""
     write_own(txn, job.id, Own(scope=scope))
     return evolve(job, reorg_meta={**(job.reorg_meta or {}), "scope": scope})
 
@@ -96,11 +95,11 @@ makes the commit require the condition that admits it (a read-only mode is off).
 
 
 def _admitted(txn: Transaction) -> None:
-    """Nothing refuses the system's own jobs."""
+    """The system's own jobs are always admitted."""
 
 
 class _Ticket:
-    """One job on its way into the queue."""
+    """One job before it is in the queue."""
 
     def __init__(self, job: Job, alone: bool, admit: Admit) -> None:
         self.job = job
@@ -111,7 +110,7 @@ class _Ticket:
 
 
 class _Wait:
-    """One session that waits for its job. `to_end`: also while one that is overdue turns back."""
+    """One session that waits for its job. `to_end`: also while an overdue job is rolled back."""
 
     def __init__(self, job_id: int, to_end: bool) -> None:
         self.job_id = job_id
@@ -121,8 +120,11 @@ class _Wait:
 
 
 class Submitter:
-    """Thread-safe; one per front. `notice` tells an owner in this very process; `locks` are the
-    front's, without which it gives no assent."""
+    """Submits jobs and waits for them. Thread-safe; one per front.
+
+    `notice` notifies an owner in this process. `locks` are the front's; without them it gives no
+    assent.
+    """
 
     def __init__(
         self,
@@ -150,7 +152,7 @@ class Submitter:
     def submit(
         self, job: Job, timeout_s: float | None = None, look: Callable[[], None] = lambda: None
     ) -> Job:
-        """The finished job; see `Job.error` for how it ended. Unavailable when time is up."""
+        """The finished job; its result is `Job.error`. Raises Unavailable when time is up."""
         ended = self.wait(self.submit_nowait(job), timeout_s, look)
         if failed_with_others(job, ended):
             return self.wait(self.submit_alone(job), timeout_s, look)
@@ -158,28 +160,32 @@ class Submitter:
 
     @property
     def queued(self) -> int:
-        """Jobs that wait for whoever leads (holds `leading`) to insert them."""
+        """Number of jobs that wait for the leader (the holder of `leading`) to insert them."""
         return len(self._tickets)
 
     @property
     def waiting(self) -> int:
-        """Sessions that wait for the end of a job."""
+        """Number of sessions that wait for the end of a job."""
         return len(self._waits)
 
     # -- into the queue ----------------------------------------------------------------------------
 
     def submit_nowait(self, job: Job, admit: Admit = _admitted) -> int:
-        """The job's id, once its row is committed. Deposed if this member was fenced; raises what
-        `admit` raises."""
+        """The job's id, once its row is committed.
+
+        Raises Deposed if this member was fenced, and the errors of `admit`.
+        """
         return self._submit(job, False, admit)
 
     def submit_alone(self, job: Job, admit: Admit = _admitted) -> int:
-        """The same for a job that is to share none with others."""
+        """Like `submit_nowait`, for a job that must not be merged with others."""
         return self._submit(job, True, admit)
 
     def submit_to_group(self, job: Job, group: str, admit: Admit = _admitted) -> Job:
-        """The job once its row is committed, of one that is to be completed together with others:
-        the job itself, or the one of its table that has taken it in. Raises 1105, 8200."""
+        """The member of the group that does the job's change, once its row is committed.
+
+        It is the job itself, or the member of its table that has taken it in. Raises 1105, 8200.
+        """
 
         def put(txn: Transaction) -> Job:
             self._member.guard(txn)
@@ -187,20 +193,22 @@ class Submitter:
             bdr.check(txn, job)
             now = timestamp(self._clock.wall_ns())
             member = groups.join(txn, group, job, now)
-            made = member if member.id else queue.numbered(txn, [member], now)[0]
-            scope = "" if (made.reorg_meta or {}).get("scope") else scope_of(txn, self._member.info)
-            made = _scoped(txn, made, scope) if scope and is_reorg(made) else made
+            numbered = member if member.id else queue.numbered(txn, [member], now)[0]
+            scope = (
+                "" if (numbered.reorg_meta or {}).get("scope") else scope_of(txn, self._member.info)
+            )
+            numbered = _scoped(txn, numbered, scope) if scope and is_reorg(numbered) else numbered
             if member.id:
-                queue.update(txn, made)
+                queue.update(txn, numbered)
             else:
-                queue.insert(txn, made)
-            groups.joined(txn, made)
+                queue.insert(txn, numbered)
+            groups.joined(txn, numbered)
             txn.notify("job")
-            return made
+            return numbered
 
-        made = self._store.transact(put, UNBOUNDED)
+        submitted = self._store.transact(put, UNBOUNDED)
         self._notice()
-        return made
+        return submitted
 
     def _submit(self, job: Job, alone: bool, admit: Admit) -> int:
         ticket = _Ticket(job, alone, admit)
@@ -215,24 +223,24 @@ class Submitter:
         return ticket.job.id
 
     def _insert_batch(self) -> None:
-        """Whoever gets here leads: it inserts its own job and all that gathered meanwhile."""
+        """The caller leads: it inserts its own job and all jobs submitted in the meantime."""
         with self._lock:
             batch = [self._tickets.popleft() for _ in range(min(BATCH_JOBS, len(self._tickets)))]
-        self._insert_or_tell(batch)
+        self._insert_or_fail(batch)
         for ticket in batch:
             ticket.settled = True
         self._notice()
 
-    def _insert_or_tell(self, batch: list[_Ticket]) -> None:
-        """All of them, or each by itself: the fault of one is not that of the others."""
+    def _insert_or_fail(self, batch: list[_Ticket]) -> None:
+        """Insert all, or each alone after an error, so that each gets its own error."""
         try:
             self._insert(batch)
-        except Exception as error:  # whatever it is: nobody may wait for it for ever
+        except Exception as error:  # errors of any kind: no session may wait for ever
             if len(batch) == 1:
                 batch[0].error = error
                 return
             for ticket in batch:
-                self._insert_or_tell([ticket])
+                self._insert_or_fail([ticket])
 
     def _insert(self, batch: list[_Ticket]) -> None:
         def insert(txn: Transaction) -> list[tuple[Share, Job]]:
@@ -243,32 +251,35 @@ class Submitter:
             for share in shares:
                 bdr.check(txn, share.job)
             now = timestamp(self._clock.wall_ns())
-            asked = [self._assented(txn, share.job) for share in shares]
-            jobs = queue.numbered(txn, asked, now)
+            assented = [self._assented(txn, share.job) for share in shares]
+            jobs = queue.numbered(txn, assented, now)
             scope = scope_of(txn, self._member.info)
             for job in jobs:
                 queue.insert(txn, _scoped(txn, job, scope) if scope and is_reorg(job) else job)
             txn.notify("job")
             return list(zip(shares, jobs, strict=True))
 
-        # unbounded: that other fronts took the same ids is no reason to refuse a statement
+        # unbounded: ids allocated by other fronts at the same time are no reason to refuse a
+        # statement
         for share, job in self._store.transact(insert, UNBOUNDED):
             for at in share.members:
                 batch[at].job = job
 
     def _assented(self, txn: Transaction, job: Job) -> Job:
-        """With this front's acknowledgement in advance, if it can give one."""
+        """The job with this front's acknowledgement in advance, if it can give one."""
         locks = self._locks
         if locks is None:
             return job
-        table_id = job.table_id  # 0: it makes one, which nobody has written
-        given = assent.give(txn, self._member, lambda: locks.reserve(table_id) if table_id else 1)
-        return job if given is None else evolve(job, exuvia_assent=given)
+        table_id = job.table_id  # 0: it creates a table, which has no writers
+        assented = assent.give(
+            txn, self._member, lambda: locks.reserve(table_id) if table_id else 1
+        )
+        return job if assented is None else evolve(job, exuvia_assent=assented)
 
     def _shares(self, txn: Transaction, batch: list[_Ticket]) -> list[Share]:
-        """The jobs to insert, and whose each is."""
+        """The jobs to insert, with their statements."""
         merges = len(batch) > 1 and variables.read_flag(txn, "tidb_enable_fast_create_table")
-        return shares([(each.job, merges and not each.alone) for each in batch])
+        return shares([(ticket.job, merges and not ticket.alone) for ticket in batch])
 
     # -- out of history ----------------------------------------------------------------------------
 
@@ -279,10 +290,11 @@ class Submitter:
         look: Callable[[], None] = lambda: None,
         to_end: bool = True,
     ) -> Job:
-        """The job once it is in history. Unavailable when time is up: the job itself goes on.
+        """The job once it is in history. Raises Unavailable when time is up.
 
-        `look` is called now and then; what it raises ends the wait, and not the job. Without
-        `to_end` a job whose own time is up is given back as soon as that is decided."""
+        The job itself continues then. `look` is called now and then; its error ends the wait, not
+        the job. Without `to_end` an overdue job is returned as soon as its rollback is decided.
+        """
         deadline = None if timeout_s is None else self._clock.monotonic() + timeout_s
         mine = _Wait(job_id, to_end)
         with self._lock:
@@ -293,7 +305,7 @@ class Submitter:
                 self._watch_or_wait(mine)
                 late = deadline is not None and self._clock.monotonic() >= deadline
                 if mine.job is None and late:
-                    raise Unavailable(f"job {job_id} goes on; it was waited for {timeout_s} s")
+                    raise Unavailable(f"job {job_id} continues; the session waited {timeout_s} s")
         finally:
             self._hand_over(mine)
         return mine.job
@@ -304,43 +316,43 @@ class Submitter:
             mine.wake.clear()
             return
         try:
-            seen = self._store.counter("history")
+            counter = self._store.counter("history")
             self._look()
             if mine.job is None:
-                self._store.wait("history", seen, self._poll_s)
+                self._store.wait("history", counter, self._poll_s)
                 self._look()
         finally:
             self._watching.release()
 
     def _look(self) -> None:
-        """Read what history has of the jobs waited for, in one snapshot."""
+        """Read the jobs waited for from history, in one snapshot."""
         with self._lock:
             waits = [wait for wait in self._waits if wait.job is None]
-        ended: dict[int, Job | None] = {}  # many may wait for one job that makes all their tables
+        ended: dict[int, Job | None] = {}  # many may wait for one job that creates all their tables
         with self._store.read() as txn:
-            for each in waits:
-                if each.job_id not in ended:
-                    ended[each.job_id] = queue.finished(txn, each.job_id)
-                job = ended[each.job_id]
-                if job is None and not each.to_end:
-                    unfinished = queue.get(txn, each.job_id)
+            for wait in waits:
+                if wait.job_id not in ended:
+                    ended[wait.job_id] = queue.finished(txn, wait.job_id)
+                job = ended[wait.job_id]
+                if job is None and not wait.to_end:
+                    unfinished = queue.get(txn, wait.job_id)
                     job = unfinished if unfinished and unfinished.exuvia_overdue else None
                 if job is not None:
                     self._schemas.refresh(txn, job.table_id)
                     self._unreserve(job)
-                    each.job = job
-                    each.wake.set()
+                    wait.job = job
+                    wait.wake.set()
 
     def _unreserve(self, job: Job) -> None:
-        given = job.exuvia_assent
-        if self._locks is not None and given is not None and given.member == self._member.id:
-            self._locks.unreserve(job.table_id, given.serial)
+        granted = job.exuvia_assent
+        if self._locks is not None and granted is not None and granted.member == self._member.id:
+            self._locks.unreserve(job.table_id, granted.serial)
 
     def _hand_over(self, mine: _Wait) -> None:
-        """Leave; another of those who still wait takes the watch."""
+        """Leave; another waiting session takes over the watch."""
         with self._lock:
             self._waits.remove(mine)
-            for each in self._waits:
-                if each.job is None:
-                    each.wake.set()
+            for wait in self._waits:
+                if wait.job is None:
+                    wait.wake.set()
                     return

@@ -1,15 +1,15 @@
-"""A job as a trace: one span for it, and below it one for each place where it stood.
+"""A job as a trace: one span for it, and one child span for each of its stages.
 
     add index                    from the statement to history
       queueing                   until its first step
-      delete only                from the commit that brought it there to the one that took it on
+      delete only                from the commit that began the stage to the one that ended it
       write only
-      write reorganization       fill and verification
+      write reorganization       backfill and verification
       held
       public                     until every node has it
 
-The job's record has all of it, whoever walked it, so a trace is told once, when the job has ended.
-Ids follow from the job: what is told twice is one trace.
+The job's record has all of it, whichever owner walked it. So a trace is sent once, when the job has
+ended. Ids are derived from the job: a trace that is sent twice is one trace.
 """
 
 from hashlib import blake2b
@@ -19,8 +19,10 @@ from exuvia.ddl.job import Job
 
 
 class JobSpan(NamedTuple):
-    """Moments are wall time. Unit: ns. `parent` 0: it is the job's own. `error`: what it ended
-    with."""
+    """One span. Moments are wall time. Unit: ns.
+
+    `parent` is 0 for the job's own span. `error`: the text of the error that ended it.
+    """
 
     trace: int
     id: int
@@ -33,11 +35,11 @@ class JobSpan(NamedTuple):
 
 
 def untraced(job: Job) -> None:
-    """Nobody wants traces."""
+    """The sink without a trace exporter."""
 
 
 def spans_of(job: Job) -> list[JobSpan]:
-    """The trace of a job that has ended, its own span first."""
+    """The trace of an ended job, its own span first."""
     trace = _number(16, job.id, job.start_ts)
     whole = JobSpan(
         trace=trace,
@@ -67,8 +69,8 @@ def spans_of(job: Job) -> list[JobSpan]:
 
 def _number(size: int, *parts: object) -> int:
     """An id that is never 0."""
-    told = "\0".join(map(str, parts)).encode()
-    return int.from_bytes(blake2b(told, digest_size=size).digest()) or 1
+    parts_text = "\0".join(map(str, parts)).encode()
+    return int.from_bytes(blake2b(parts_text, digest_size=size).digest()) or 1
 
 
 def _wall_ns(stamp: int) -> int:

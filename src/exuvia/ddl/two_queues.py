@@ -1,22 +1,22 @@
-"""The discipline of seeds 001 and 002: two queues, and of each only the first job runs.
+"""The discipline of seeds 001 and 002: two queues, and only the first job of each runs.
 
     general   12 -> 15 -> 17         15 may not run while 12 is unfinished, whatever their tables
-    reorg     13 -> 16               16 likewise behind 13; 15 waits besides, if 13 has its table
+    reorg     13 -> 16               16 waits for 13; 15 waits for 13 too, if 13 has its table
 
 A job depends on the newest older job of the other queue that has its table, or its whole schema.
-It is what `tidb_enable_concurrent_ddl` = OFF selects, with the interface of `ReadySet`: seed 000 is
-the report of what it costs, and bench/concurrent_ddl.py shows it.
+`tidb_enable_concurrent_ddl` = OFF selects this discipline, with the interface of `ReadySet`. Seed
+000 reports its cost, and bench/concurrent_ddl.py measures it.
 
-The layout of the two-queue discipline (seeds 001, 002): JSON jobs in lists under `m`.
+The layout (seeds 001, 002) has JSON jobs in lists under `m`:
 
-    m/DDLJobList/{job}         DefaultJobListKey     general jobs, in the order they came
-    m/DDLJobAddIdxList/{job}   AddIndexJobListKey    jobs that reorganise data, likewise
-    m/DDLJobReorg/{job}        what of a job's reorganisation is finished: a JSON list of spans
+    m/DDLJobList/{job}         DefaultJobListKey     general jobs, in order of submission
+    m/DDLJobAddIdxList/{job}   AddIndexJobListKey    jobs that reorganise data, in the same order
+    m/DDLJobReorg/{job}        finished spans of a job's reorganisation: a JSON list
     m/DDLJobHistory/{job}      finished jobs
 
-In use while `tidb_enable_concurrent_ddl` is OFF, and found in stores of format 1. A list is a run
-of keys: its order is the order of ids. The rows of mysql.tidb_ddl_reorg stay what running tasks
-write; the list of spans is their copy at the job's last note, and what a migration goes by.
+It is used while `tidb_enable_concurrent_ddl` is OFF, and in stores of format 1. A list is a range
+of keys, ordered by id. Running tasks still write the rows of mysql.tidb_ddl_reorg. The list of
+spans is their copy at the job's last update, and a migration reads it.
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ from exuvia.pipeline import checkpoint
 class TwoQueues:
     """Not thread-safe: one manager owns it."""
 
-    most_workers = 1  # of each pool
+    most_workers = 1  # limit of each pool
 
     def __init__(self) -> None:
         self._queues: dict[bool, dict[int, Job]] = {False: {}, True: {}}
@@ -51,11 +51,11 @@ class TwoQueues:
         """An unfinished job; ids must ascend."""
         reorg = is_reorg(job)
         others = reversed(self._queues[not reorg].values())
-        self._depends[job.id] = next((each.id for each in others if _related(each, job)), 0)
+        self._depends[job.id] = next((older.id for older in others if _related(older, job)), 0)
         self._queues[reorg][job.id] = job
 
     def change(self, job: Job) -> None:
-        """Nobody asks: no job of a group takes in a change in this layout."""
+        """Never called: no job of a group takes in a change in this layout."""
 
     def remove(self, job_id: int) -> None:
         self._running.discard(job_id)
@@ -72,7 +72,7 @@ class TwoQueues:
         return first
 
     def give_back(self, job_id: int) -> None:
-        """A job stopped unfinished: it keeps its place, and all behind it theirs."""
+        """A job stopped unfinished: it and its followers keep their places."""
         self._running.discard(job_id)
 
     def is_running(self, job_id: int) -> bool:
@@ -80,7 +80,7 @@ class TwoQueues:
         return job_id in self._running
 
     def blocker(self, job_id: int) -> int:
-        """The job it depends on, else the first of its queue, 0 if it is that itself."""
+        """The job it depends on, else the first of its queue; 0 for the first itself."""
         depends = self._depends.get(job_id, 0)
         if depends in self:
             return depends
@@ -118,12 +118,12 @@ _spans = msgspec.json.Decoder(list[checkpoint.SpanRow])
 
 
 def in_use(txn: Transaction) -> bool:
-    """Whether jobs are kept in this layout, in the transaction's snapshot."""
+    """Whether jobs are stored in this layout, in the transaction's snapshot."""
     return txn.get(_SWITCH) == b"OFF" or txn.get(keys.FORMAT) == _LISTS_ONLY
 
 
 def put(txn: Transaction, job: Job, reorg: bool) -> None:
-    """A job joins the end of its list, or is replaced where it stands."""
+    """Add a job at the end of its list, or replace it."""
     txn.put(keys.meta(LISTS[reorg], job.id), encode(job))
     spans = checkpoint.rows_of(txn, job.id) if reorg and job.begun else []
     if spans:
@@ -131,13 +131,13 @@ def put(txn: Transaction, job: Job, reorg: bool) -> None:
 
 
 def get(txn: Transaction, job_id: int) -> Job | None:
-    """The unfinished job of that id."""
-    found = (txn.get(keys.meta(name, job_id)) for name in LISTS)
-    return next((decode(payload) for payload in found if payload is not None), None)
+    """The unfinished job of that id, or None."""
+    payloads = (txn.get(keys.meta(name, job_id)) for name in LISTS)
+    return next((decode(payload) for payload in payloads if payload is not None), None)
 
 
 def remove(txn: Transaction, job_id: int) -> None:
-    """The job leaves its list, and what was finished of it is forgotten."""
+    """Remove the job and its finished spans."""
     for name in (*LISTS, REORG_KEY):
         if txn.get(keys.meta(name, job_id)) is not None:
             txn.delete(keys.meta(name, job_id))
@@ -145,22 +145,22 @@ def remove(txn: Transaction, job_id: int) -> None:
 
 def unfinished(txn: Transaction, after: int = 0) -> list[Job]:
     """Every job of both lists with an id above `after`, oldest first."""
-    found = [
+    jobs = [
         decode(payload)
         for name in LISTS
         for _, payload in txn.scan(Span(keys.meta(name, after + 1), keys.after(keys.meta(name))))
     ]
-    return sorted(found, key=lambda job: job.id)
+    return sorted(jobs, key=lambda job: job.id)
 
 
 def spans(txn: Transaction, job_id: int) -> list[checkpoint.SpanRow]:
-    """What of the job's reorganisation is finished."""
+    """The finished spans of the job's reorganisation."""
     payload = txn.get(keys.meta(REORG_KEY, job_id))
     return [] if payload is None else _spans.decode(payload)
 
 
 def archive(txn: Transaction, job: Job) -> None:
-    """The job joins the history list."""
+    """Add the job to the history list."""
     txn.insert(keys.meta(HISTORY_KEY, job.id), encode(job))
 
 
@@ -172,13 +172,16 @@ def finished(txn: Transaction, job_id: int) -> Job | None:
 
 def newest(txn: Transaction) -> Iterator[Job]:
     """The history list, newest first."""
-    found = txn.scan(keys.span_of(keys.meta(HISTORY_KEY)), reverse=True)
-    return (decode(payload) for _, payload in found)
+    entries = txn.scan(keys.span_of(keys.meta(HISTORY_KEY)), reverse=True)
+    return (decode(payload) for _, payload in entries)
 
 
 def migrate(txn: Transaction) -> list[Job]:
-    """Take every job out of the lists, and its finished spans into their table; the jobs, oldest
-    first, for the caller to insert. Whoever submits one meanwhile conflicts by the ids it takes."""
+    """Move every job out of the lists, and its finished spans into their table.
+
+    Returns the jobs, oldest first, for the caller to insert. A concurrent submitter conflicts by
+    the ids it allocates.
+    """
     jobs = unfinished(txn)
     for job in jobs:
         for span in spans(txn, job.id):

@@ -1,18 +1,17 @@
-"""A store of an older format is brought to this program's while nodes run (seed 000).
+"""Upgrades a store of an older format to this program's while nodes run (seed 000).
 
-    format 1, jobs in lists     become owner, whoever is -> one transaction moves every job and its
-                                finished spans into the tables: format 2 -> this owner goes on with
-                                them
-    a system table lacks a      ADD COLUMN, an ordinary job: whoever is owner runs it, an older
-    column of this program      program too, for it needs no knowledge of what the column is for
+    format 1, jobs in lists     become owner -> one transaction moves every job and its finished
+                                spans into the tables: format 2 -> this owner continues with them
+    a system table lacks a      ADD COLUMN, an ordinary job: any owner runs it, also an older
+    column of this program      program, which need not know what the column is for
     nothing is missing          become owner -> the format is this program's
-    older members live          none of them joins any more, and those go on until they are
-                                exchanged; then layouts of tables may be brief (keys.BRIEF), and
+    older members live          no older member joins any more, and the present ones run until they
+                                are replaced; then layouts of tables may be brief (keys.BRIEF), and
                                 names of CHECKs get their keys (keys.CHECK_NAMES)
 
 Each is one step of a loop, and any number of new nodes may try: a second migration finds nothing, a
-second column is refused (1060). No job of a user is paused: jobs step on under both formats, only
-the moment of the migration refuses what it overtook, and that is tried again.
+second column is refused (1060). No user job is paused: jobs step under both formats. Only a step
+that overlaps the migration is refused, and is tried again.
 """
 
 from collections.abc import Iterator
@@ -41,7 +40,7 @@ MOST_TABLES = 500  # per transaction that writes the names of their CHECKs
 
 
 class Upgrade:
-    """See the module; stepped until `done`, then idle."""
+    """Upgrades the store: stepped until `done`, then idle."""
 
     channel = "history"
 
@@ -49,12 +48,12 @@ class Upgrade:
         self._store = store
         self._campaign = campaign
         self._submitter = submitter
-        self._asked = 0
-        self._named = 0  # tables up to this id have their keys
+        self._column_job = 0
+        self._named = 0  # CHECK names of tables up to this id have their keys
         self.done = False
 
     def step(self, now: float) -> float:
-        """One step of it; seconds until the next."""
+        """One step of the upgrade. Returns seconds until the next."""
         if self.done:
             return DONE_S
         try:
@@ -63,16 +62,16 @@ class Upgrade:
             return AGAIN_S
 
     def _advance(self, txn: Transaction) -> Then:
-        found = keys.read_number(txn.get(keys.FORMAT))
-        if found >= bootstrap.FORMAT_VERSION:
+        store_format = keys.read_number(txn.get(keys.FORMAT))
+        if store_format >= bootstrap.FORMAT_VERSION:
             return self._with_brief_layouts(txn)
-        if found == LISTS_FORMAT:
+        if store_format == LISTS_FORMAT:
             return self._as_owner(txn, TABLES_FORMAT)
-        if self._asked and queue.get(txn, self._asked) is not None:
-            return lambda: AGAIN_S  # the owner, of whatever version, runs it
+        if self._column_job and queue.get(txn, self._column_job) is not None:
+            return lambda: AGAIN_S  # the owner, of any release, runs it
         missing = next(lacking(txn), None)
         if missing is not None:
-            return partial(self._ask, missing)
+            return partial(self._submit_column, missing)
         return self._as_owner(txn, bootstrap.FORMAT_VERSION)
 
     def _with_brief_layouts(self, txn: Transaction) -> Then:
@@ -98,21 +97,21 @@ class Upgrade:
         self.done = True
         return DONE_S
 
-    def _ask(self, missing: Job) -> float:
-        self._asked = self._submitter.submit_nowait(missing)
+    def _submit_column(self, missing: Job) -> float:
+        self._column_job = self._submitter.submit_nowait(missing)
         return 0.0
 
     def _demand(self) -> float:
         self._campaign.demand()
         return 0.0
 
-    def _as_owner(self, txn: Transaction, wanted: int) -> Then:
-        """The next format, by whoever is owner then: this process."""
+    def _as_owner(self, txn: Transaction, target_format: int) -> Then:
+        """Write the next format as the owner, or demand the ownership first."""
         if not self._campaign.is_owner:
             return self._demand
         self._campaign.guard(txn)
-        jobs = two_queues.migrate(txn) if wanted == TABLES_FORMAT else []
-        txn.put(keys.FORMAT, keys.number(wanted))
+        jobs = two_queues.migrate(txn) if target_format == TABLES_FORMAT else []
+        txn.put(keys.FORMAT, keys.number(target_format))
         txn.put(keys.RELEASE, __version__.encode())
         for job in jobs:
             queue.insert(txn, job)
@@ -121,14 +120,14 @@ class Upgrade:
 
 
 def lacking(txn: Transaction) -> Iterator[Job]:
-    """A job for each column of this program's system tables that the store's do not have."""
-    for wanted in SYSTEM.values():
-        stored = meta.get_table(txn, wanted.id)
+    """A job for each column of this program's system tables that the stored tables lack."""
+    for expected in SYSTEM.values():
+        stored = meta.get_table(txn, expected.id)
         if stored is not None:
             names = {column.name.L for column in stored.cols}
-            for column in wanted.cols:
+            for column in expected.cols:
                 if column.name.L not in names:
                     query = f"ALTER TABLE mysql.{stored.name.O} ADD COLUMN {column.name.O}"
-                    # what rows written before it show
+                    # the value of rows written before it
                     added = evolve(column, origin_default=column.default)
                     yield requests.add_column(DATABASES[-1], stored, added, query=query)

@@ -1,20 +1,21 @@
 """A worker walks one job from its first step to history. Only here a step is committed.
 
     read the job row, again, in the step's snapshot
-      every front has the last version?   no -> note who and why, look again when one acknowledges;
-                                          for as long as the job may wait, if somebody has said it
-      decide(job, snapshot)               a wait -> note for what; the reorg is to run -> `reorg`
-      the next one too, where nobody has to answer (ddl/runs.py)
+      every front has the last version?   no -> store who lags and why, look again on an
+                                          acknowledgement; at most for the job's wait timeout
+      decide(job, snapshot)               a wait -> store the reason; a reorg is to run -> `reorg`
+      also the next step, if no front has to answer (ddl/runs.py)
       guard: owner's term, member's epoch    another owner exists -> Deposed: stop at once (law 2)
       apply, commit                       Conflict -> the same step again
-                                          no room, or the disk fails -> noted; it waits, uncounted
-                                          another error -> counted, shown, backed off, at last
-                                                           turned back, where that is still possible
-                                          an unforeseen one -> said loudly; this job waits, parked
+                                          no room, or the disk fails -> stored; waits, not counted
+                                          another error -> counted, shown, backed off, finally
+                                                           rolled back, if that is still possible
+                                          an unforeseen one -> reported; this job waits, parked
 
-A new owner's worker begins the same way: it waits for the version last announced before it steps
-(law 4). `step` does at most one transaction. `reorg` is run by a loop of its own (manager.py), so
-that a cancel is seen meanwhile; what a fill still writes after it was left is refused by its epoch.
+A new owner's worker begins in the same way: it waits for the version last announced before it steps
+(law 4). `step` does at most one transaction. `reorg` runs in a loop of its own (manager.py), so
+that a cancel is seen in the meantime. Late writes of a reorg that was left are refused by its
+epoch.
 """
 
 import logging
@@ -57,20 +58,18 @@ from exuvia.pipeline.reorg import Done, Duplicates, Failed, Progress, Reorg, Run
 
 _log = logging.getLogger(__name__)
 
-# -- a job's reorg ---------------------------------------------------------------------------------
+# As its worker sees it: run by one thread, read by another.
 #
-# As its worker sees it: run by one thread, looked at by another.
-#
-#     Running      rows and a note to show       Waiting, Unavailable   likewise, and what for
+#     Running      rows and a note to show       Waiting, Unavailable   also the reason to wait
 #     Done         filled and verified           Conflict       again
 #     Duplicates   1062, all of them, capped     Deposed        its epoch moved on: see the step
-#     Failed       the error that ends the job   any other      loudly; the error that ends the job
+#     Failed       the error that ends the job   any other      reported; it ends the job
 
 AGAIN_S = 1.0
 
 
 def raise_it(job_id: int, error: Exception) -> None:
-    """What to do with an error nobody foresaw, where no node is: tests must see it."""
+    """Raise an unforeseen error outside a node: tests must see it."""
     raise error
 
 
@@ -78,21 +77,21 @@ class RunningReorg(Protocol):
     """The pipeline's part of a job."""
 
     def step(self, now: float) -> Progress:
-        """Go on for a while. Raises Deposed."""
+        """Run for a while. Raises Deposed."""
 
     def stop(self) -> None:
-        """Let everything go, tasks too."""
+        """Release everything, tasks too."""
 
 
 class ReorgFactory(Protocol):
-    """How a worker gets one: wired by node/, or by a test."""
+    """Makes a worker's reorg: wired by node/, or by a test."""
 
     def __call__(self, job_id: int, epoch: int, table: Table, work: Reorg) -> RunningReorg:
-        """The reorg of a job at that epoch of it."""
+        """The reorg of a job at that epoch."""
 
 
 class ReorgRunner:
-    """Written by one thread only."""
+    """Runs a reorg. Written by one thread only."""
 
     def __init__(self, reorg: RunningReorg, unforeseen: Callable[[Exception], None]) -> None:
         self._reorg = reorg
@@ -110,17 +109,17 @@ class ReorgRunner:
         return self.filled or self.lost or self.failure is not None
 
     def leave(self) -> None:
-        """The job went on without it: the thread that runs it lets everything go."""
+        """The job continued without it: its thread releases everything."""
         self._left = True
 
     def step(self, now: float) -> float:
-        """Run the reorg for a while; seconds until it wants to go on."""
+        """Run the reorg for a while. Returns seconds until its next step."""
         if self._left:
             self._reorg.stop()
             self.lost = True
             return 0.0
         try:
-            return self._hear(self._reorg.step(now))
+            return self._record_progress(self._reorg.step(now))
         except Conflict:
             return 0.0
         except Unavailable as error:
@@ -135,7 +134,7 @@ class ReorgRunner:
             self.failure = ErrUnknown(text)
             return 0.0
 
-    def _hear(self, progress: Progress) -> float:
+    def _record_progress(self, progress: Progress) -> float:
         match progress:
             case Running(rows, rows_per_s, eta_s, phase, note, wake_s):
                 rate = f"{rows_per_s:.0f} rows/s" if rows_per_s else ""
@@ -172,8 +171,8 @@ Unforeseen = Callable[[int, Exception], None]
 _FORWARD = (JobState.NONE, JobState.QUEUEING, JobState.RUNNING, JobState.DONE)
 
 
-def _told_whom_it_ended(txn: Transaction, job: Job) -> Job:
-    """The job with the transactions in it that fronts have ended for its sake."""
+def _with_ended_transactions(txn: Transaction, job: Job) -> Job:
+    """The job with the transactions that fronts have ended for it."""
     if not job.exuvia_wait_kills:
         return job
     ended = dict.fromkeys((*job.exuvia_ended, *versions.ended_for(txn, job.id)))
@@ -181,13 +180,15 @@ def _told_whom_it_ended(txn: Transaction, job: Job) -> Job:
 
 
 def commits(decision: Decision) -> bool:
-    """Whether it is a step, and not a wait."""
+    """Whether the decision is a step, not a wait."""
     return decision.moves or decision.archive or decision.keeps
 
 
 class StepTaken(NamedTuple):
-    """The last decision that a worker put into a transaction, and the job after it. `awaits`:
-    fronts have to answer."""
+    """The last decision that a worker put into a transaction, and the job after it.
+
+    `awaits`: fronts have to answer.
+    """
 
     last: Decision
     job: Job
@@ -195,16 +196,16 @@ class StepTaken(NamedTuple):
 
 
 class HistoryListener(Protocol):
-    """Who is told when a job enters history."""
+    """Notified when a job enters history."""
 
     def place(self) -> int:
-        """The number of the next one, in the order of entering."""
+        """The number of the next job, in the order of entering."""
 
     def ended(self, job_id: int, *, has_place: bool = True) -> None: ...
 
 
 class WorkerContext(NamedTuple):
-    """What every worker of an owner shares."""
+    """The objects shared by all workers of an owner."""
 
     store: Store
     schemas: Schemas
@@ -219,7 +220,7 @@ class WorkerContext(NamedTuple):
 
 
 class JobWorker:
-    """One slot of a pool. Deposed leaves `step`; every other error is the job's."""
+    """One slot of a pool. `step` raises Deposed only; every other error is the job's."""
 
     channel = "ack"
 
@@ -230,12 +231,12 @@ class JobWorker:
         self.assign(0)
 
     def assign(self, job_id: int) -> None:
-        """Take a job over, as its row has it; 0 to have none."""
+        """Take over a job with the state in its row; 0: no job."""
         with self._lock:
             self.job_id = job_id
             self.due = 0.0
-            self.parked = self.rests = False  # no worker is needed; it is paused
-            self.rests_s = 0.0  # so long at most; 0: nobody knows
+            self.parked = self.rests = False  # parked: no worker is needed; rests: it is paused
+            self.rests_s = 0.0  # the longest rest; 0: unknown
             self._leave_reorg()
             self._noted_at = float("-inf")
             self._lags_since: float | None = None
@@ -243,13 +244,13 @@ class JobWorker:
             self._conflicts = 0
 
     def step(self, now: float) -> float:
-        """At most one transaction of the job; seconds until the next."""
+        """At most one transaction of the job. Returns seconds until the next."""
         with self._lock:
             if not self.job_id:
                 return IDLE_S
             try:
                 delay = self._attempt(now)
-            except Exception as error:  # a fault met by one job must not stop all others
+            except Exception as error:  # a fault of one job must not stop all others
                 if isinstance(error, ExuviaError) and not isinstance(error, Broken):
                     raise
                 delay = self._park(error)
@@ -265,10 +266,9 @@ class JobWorker:
             self._conflicts += 1
             return min(0.001 * self._conflicts, LEAST_BACK_OFF_S)
         except (OutOfSpace, StorageFailed, OutcomeUnknown) as error:
-            # No fault of the job: it goes on where it stands once the store can be written
-            # again. Its row, and so ADMIN SHOW DDL JOBS, says for what it waits if there is
-            # room to write that; a store that takes no commit at all is told of by the loops
-            # that log their wait
+            # No fault of the job: it continues in its state once the store can be written again.
+            # Its row, and so ADMIN SHOW DDL JOBS, has the reason if there is room to write it. If
+            # the store takes no commit at all, the loops that log their wait report it.
             if not self._may_note(now):
                 return MOST_BACK_OFF_S
             reason = RESOURCE(error)[:MOST_REASON]
@@ -279,7 +279,7 @@ class JobWorker:
             return self._count_error(error, now)
 
     def _commit(self, work: Work[Then]) -> float:
-        """One transaction, and what follows from it."""
+        """One transaction, then the action that follows it."""
         before = self.reorg
         try:
             then = self._context.store.transact(work, ONCE)
@@ -297,10 +297,10 @@ class JobWorker:
         if versions.lagging(txn, job.id):
             return partial(self._wait_for_fronts, job, now)
         self._lags_since = None
-        decision = decide(_told_whom_it_ended(txn, job), self._snapshot(txn, job))
+        decision = decide(_with_ended_transactions(txn, job), self._snapshot(txn, job))
         if commits(decision):
             return self._write(txn, decision, now)
-        # Nothing moves: a reorg may have to run, and people must be able to see what for
+        # Nothing moves: a reorg may have to run, and users must see the reason
         self.parked = self.rests = decision.parks
         self.rests_s = decision.rests_s
         if decision.reorg == ReorgOrder.RUN and self.reorg is None:
@@ -310,8 +310,11 @@ class JobWorker:
         return lambda: FILL_POLL_S
 
     def prepare(self, txn: Transaction, now: float, ended: int) -> StepTaken | None:
-        """Put the step it can commit now into a transaction of several (ddl/manager.py); None if
-        it is to be stepped by itself. `ended`: jobs that have taken places in this transaction."""
+        """Put the job's next step into a transaction of several (ddl/manager.py).
+
+        Returns None if the worker must be stepped alone. `ended`: number of jobs that have got
+        numbers in history in this transaction.
+        """
         with self._lock:
             job = queue.get(txn, self.job_id) if self.job_id else None
             if job is None:
@@ -321,40 +324,42 @@ class JobWorker:
                 self.due = max(self.due, self._lag_seen_at + LAG_POLL_S)
                 return None
             self._lags_since = None
-            told = _told_whom_it_ended(txn, job)
-            decision = decide(told, self._snapshot(txn, job, ended))
-            return self._take(txn, decision, ended) if commits(decision) else None
+            current = _with_ended_transactions(txn, job)
+            decision = decide(current, self._snapshot(txn, job, ended))
+            return self._put_steps(txn, decision, ended) if commits(decision) else None
 
-    def _take(self, txn: Transaction, decision: Decision, ended: int = 0) -> StepTaken:
-        """Put the step into the transaction, and those behind it that need no answer."""
+    def _put_steps(self, txn: Transaction, decision: Decision, ended: int = 0) -> StepTaken:
+        """Put the step into the transaction, and the following ones that need no answer."""
         while True:
-            taken = apply(txn, decision, self._context.owner)
+            next_job = apply(txn, decision, self._context.owner)
             job = None if decision.archive else queue.get(txn, self.job_id)
             if job is None or not versions.is_answered_ahead(txn, job.id):
-                return StepTaken(decision, taken, decision.moves and versions.has_fronts(txn))
+                return StepTaken(decision, next_job, decision.moves and versions.has_fronts(txn))
             if not may_follow(job):
-                return StepTaken(decision, taken, awaits=False)
+                return StepTaken(decision, next_job, awaits=False)
             following = decide(job, self._snapshot(txn, job, ended))
             if not commits(following):
-                return StepTaken(decision, taken, awaits=False)
+                return StepTaken(decision, next_job, awaits=False)
             decision = following
 
-    def committed(self, taken: StepTaken, now: float) -> float:
-        """What `prepare` gave has been committed; seconds until the next step. Where fronts have
-        to answer it, "ack" wakes this worker: a look before is a look in vain."""
+    def committed(self, step: StepTaken, now: float) -> float:
+        """After the commit of what `prepare` returned. Returns seconds until the next step.
+
+        If fronts have to answer it, "ack" wakes this worker: an earlier look would be useless.
+        """
         with self._lock:
             self._conflicts = 0
             self._leave_reorg()
-            if taken.last.archive:
-                self._context.trace(taken.job)
-                return self._end(has_place=taken.job.seq_num > 0)
-            delay = LAG_POLL_S if taken.awaits else 0.0
+            if step.last.archive:
+                self._context.trace(step.job)
+                return self._end(has_place=step.job.seq_num > 0)
+            delay = LAG_POLL_S if step.awaits else 0.0
             self.due = now + delay
             return delay
 
     def _write(self, txn: Transaction, decision: Decision, now: float) -> Then:
         self._context.campaign.guard(txn)
-        return partial(self.committed, self._take(txn, decision), now)
+        return partial(self.committed, self._put_steps(txn, decision), now)
 
     def _snapshot(self, txn: Transaction, job: Job, ended: int = 0) -> CatalogSnapshot:
         snapshot = read_snapshot(txn, job, timestamp(self._context.clock.wall_ns()))
@@ -387,7 +392,7 @@ class JobWorker:
     # -- waiting -----------------------------------------------------------------------------------
 
     def _open_reorg(self, txn: Transaction, job: Job, work: Reorg | None) -> None:
-        """Begin to fill, under a new epoch: whatever filled before, anywhere, is refused."""
+        """Begin a reorg under a new epoch: earlier reorgs of the job, on any node, are refused."""
         table = self._context.schemas.table_by_id(txn, job.table_id)
         if table is None or work is None:
             return
@@ -398,7 +403,7 @@ class JobWorker:
         txn.notify("reorg")
 
     def _wait_for_fronts(self, job: Job, now: float) -> float:
-        """Silent fronts are fenced; what the others say is shown in the job's row (law 10)."""
+        """Fence silent fronts, and show the reasons of the others in the job's row (law 10)."""
         self._lag_seen_at = now
         lags = self._context.waiter.lagging(job.id, now)
         if not lags:
@@ -416,8 +421,11 @@ class JobWorker:
         return LAG_POLL_S
 
     def _act_late(self, txn: Transaction, reason: str) -> str:
-        """A step has waited for as long as it may: the transactions in the way are ended, or the
-        job is turned back, where it still can be. What is to be said of the wait from now on."""
+        """Act when a step has waited for the job's timeout. Returns the text to add to the reason.
+
+        The blocking transactions are ended, or else the job is rolled back if that is still
+        possible.
+        """
         job = queue.get(txn, self.job_id)
         if job is None or not versions.lagging(txn, job.id):
             return ""
@@ -429,7 +437,7 @@ class JobWorker:
                 self._context.campaign.guard(txn)
             return ENDING(limit)
         if job.state not in _FORWARD:
-            return ""  # its state says that it is turned back, or that it has all but ended
+            return ""  # its state shows that it is rolled back, or that it has almost ended
         if job.state == JobState.DONE or not is_revertible(job):
             return PAST_RETURN(limit)
         self._context.campaign.guard(txn)
@@ -449,8 +457,10 @@ class JobWorker:
         return True
 
     def _note(self, txn: Transaction, reason: str) -> bool:
-        """Show in the job's row what it waits for; whether that is new. Of the row as it stands
-        now: an operator may have cancelled the job meanwhile."""
+        """Show in the job's row why it waits. Returns whether the reason is new.
+
+        The row is read again: an operator may have cancelled the job in the meantime.
+        """
         job = queue.get(txn, self.job_id)
         if job is None or job.exuvia_wait == reason:
             return False
@@ -461,7 +471,7 @@ class JobWorker:
     # -- errors ------------------------------------------------------------------------------------
 
     def _park(self, error: Exception) -> float:
-        """It is tried again now and then: a cancel, or another owner, may get it further."""
+        """Park the job. It is tried again now and then: a cancel or another owner may help."""
         reason = BROKEN(type(error).__name__, error)[:MOST_REASON]
 
         def note(txn: Transaction) -> None:
@@ -477,7 +487,7 @@ class JobWorker:
         return MOST_BACK_OFF_S
 
     def _count_error(self, error: Refused | Unavailable, now: float) -> float:
-        """One more error of this job; beyond the limit it is turned back with this error."""
+        """Count an error of this job; beyond the limit the job is rolled back with it."""
         refused = error if isinstance(error, Refused) else ErrUnknown(str(error))
 
         def count(txn: Transaction) -> Then:

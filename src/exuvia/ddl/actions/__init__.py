@@ -1,4 +1,4 @@
-"""Every action there is, by its code. Each file reads as the table of its paths and lists them."""
+"""All actions by their codes. Each file contains the table of steps of its actions."""
 
 from exuvia.ddl.action import Action
 from exuvia.ddl.actions import (
@@ -73,16 +73,17 @@ SEVERAL = Action(
 
 
 def kind_of(job: Job) -> Action:
-    """The action of its code, for what is true of all its paths; SEVERAL for a job of sub-jobs."""
+    """The action of the job's code, for properties common to all its paths; SEVERAL for
+    sub-jobs."""
     return ACTIONS.get(job.type, SEVERAL)
 
 
 def is_reorg(job: Job) -> bool:
-    """Whether the job reads or writes many rows, and so takes a reorg worker."""
+    """Whether the job reads or writes many rows, and so needs a reorg worker."""
     return job.reorg_meta is not None or kind_of(job).reorg
 
 
 def action_of(job: Job) -> Action:
-    """The action a job walks: its code's, or the one of several paths that its arguments choose."""
+    """The job's action: its code's, or the one of several paths that its arguments choose."""
     action = ACTIONS[job.type]
     return action.choose(job) if action.choose else action

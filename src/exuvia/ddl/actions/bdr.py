@@ -1,12 +1,12 @@
-"""The cluster's role in bidirectional replication: which schema changes may be asked for in it.
+"""The cluster's role in bidirectional replication restricts schema changes.
 
-    none         all
-    primary      what a secondary can take over without losing anything: new elements, defaults
-    secondary    none: they come from the primary
-    both         placement policies and resource groups, each cluster's own affair
+    none         all are allowed
+    primary      changes that a secondary can take over without loss: new elements, defaults
+    secondary    none is allowed: changes come from the primary
+    both         placement policies and resource groups, which belong to each cluster
 
-`m/bdrrole` holds the role. It is judged in the transaction that puts a job into the queue, so no
-job is asked for in the role before. A change of several is allowed if each of its changes is.
+`m/bdrrole` has the role. It is checked in the transaction that inserts a job into the queue, so the
+role cannot change in between. A change of several is allowed if each of its changes is.
 
 Source: TiDB's `ADMIN SET BDR ROLE`.
 """
@@ -55,7 +55,7 @@ _IN_BOTH_ROLES = frozenset(
 
 
 def role_of(txn: Transaction) -> str:
-    """Empty for none."""
+    """The role, or "" for no role."""
     return (txn.get(_KEY) or b"").decode()
 
 
@@ -64,7 +64,7 @@ def put_role(txn: Transaction, role: str) -> None:
 
 
 def check(txn: Transaction, job: Job) -> None:
-    """Raises 8263 for what may not be asked for in the role."""
+    """Raises 8263 for a job that is not allowed in the role."""
     role = role_of(txn)
     if not role or job.type in _IN_BOTH_ROLES or job.schema_name.lower() in ("mysql", "sys"):
         return
@@ -79,10 +79,10 @@ def _may_be_replicated(job: Job) -> bool:
         case ActionCode.ADD_INDEX:
             return not any(index.is_unique for index in indexes_of(job))
         case ActionCode.MODIFY_COLUMN:
-            asked = modification_of(job)
-            same_name = asked.column.name.L == asked.old_column_name.lower()
-            same = same_name and asked.column.type == asked.old_type
-            return same and _has_default(asked.column)
+            change = modification_of(job)
+            same_name = change.column.name.L == change.old_column_name.lower()
+            same = same_name and change.column.type == change.old_type
+            return same and _has_default(change.column)
     return job.type in _ALWAYS
 
 

@@ -1,17 +1,17 @@
-"""EXUVIA_CHANGE_LOG = ON | OFF: each commit that changes rows of the table leaves a record of what
-was there before (kv/change_log.py).
+"""EXUVIA_CHANGE_LOG = ON | OFF: commits that change rows of the table store their former values.
 
-    on      absent -> write only     who plans with it writes it
-            write only -> public     everybody who writes does (law 1): it is complete from here on
-    off     public -> write only     nobody reads it any more
-            write only -> absent     its range is left to be emptied
+    on      absent -> write only     statements planned in this state write the log
+            write only -> public     all writers do (law 1): the log is complete from here on
+    off     public -> write only     no reader uses it any more
+            write only -> absent     its range will be emptied
 
-A log that is switched on again has a number of its own, so emptying the former one harms nothing.
+A log that is switched on again has a new number, so emptying the former one is harmless.
 
-While it is on, what would take rows away, move them or write them anew without a record is refused:
+While it is on, changes that remove, move or rewrite rows without a record are refused. They are
 TRUNCATE, MODIFY that rewrites rows, another clustered primary key, and all changes of partitions
-but ADD. (SQL Server refuses
-TRUNCATE of a table under change data capture likewise, 4711.) DROP TABLE takes the log along.
+except ADD.
+(SQL Server also refuses TRUNCATE of a table under change data capture, 4711.) DROP TABLE drops the
+log too.
 """
 
 from typing import NamedTuple
@@ -32,7 +32,7 @@ ABSENT, WRITE_ONLY, PUBLIC = SchemaState.ABSENT, SchemaState.WRITE_ONLY, SchemaS
 
 
 class ChangeLogArgs(NamedTuple):
-    """What EXUVIA_CHANGE_LOG = ON | OFF is asked."""
+    """Arguments of EXUVIA_CHANGE_LOG = ON | OFF."""
 
     on: bool
 
@@ -41,34 +41,36 @@ def _move(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSna
     return evolve(snapshot, table=evolve(the_table(snapshot), exuvia_change_log=state))
 
 
-def _number_it(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
+def _allocate_log_id(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     table = the_table(snapshot)
     log_id = table.exuvia_change_log_id + 1
     return job, evolve(snapshot, table=evolve(table, exuvia_change_log_id=log_id))
 
 
-def _stands_so(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """An earlier job has done it."""
-    wanted = PUBLIC if arguments(job, ChangeLogArgs).on else ABSENT
+def _setting_is_unchanged(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    """8200 if an earlier job has already made the change."""
+    target_state = PUBLIC if arguments(job, ChangeLogArgs).on else ABSENT
     table = the_table(snapshot)
-    if table.exuvia_change_log != wanted:
+    if table.exuvia_change_log != target_state:
         return None
-    stands = "on" if wanted == PUBLIC else "off"
+    setting = "on" if target_state == PUBLIC else "off"
     return ErrUnsupportedDDLOperation.with_text(
-        f"the change log of table '{table.name.O}' is {stands} already"
+        f"the change log of table '{table.name.O}' is {setting} already"
     )
 
 
 def _records(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
     table = the_table(snapshot)
     return tuple(
-        DeleteRange(each, keys.span_of(keys.log_prefix(each, table.exuvia_change_log_id)))
-        for each in table.physical_ids
+        DeleteRange(
+            physical_id, keys.span_of(keys.log_prefix(physical_id, table.exuvia_change_log_id))
+        )
+        for physical_id in table.physical_ids
     )
 
 
 _LOG = Element("change log", follows_rows=False, move=_move)
-_REFUSES = (table_is_missing, _stands_so)
+_REFUSES = (table_is_missing, _setting_is_unchanged)
 
 OFF = load(
     Action(
@@ -84,21 +86,21 @@ ON = load(
         "exuvia change log",
         ActionCode.EXUVIA_CHANGE_LOG,
         _LOG,
-        path=(Step(ABSENT, WRITE_ONLY, edit=_number_it), Step(WRITE_ONLY, PUBLIC)),
+        path=(Step(ABSENT, WRITE_ONLY, edit=_allocate_log_id), Step(WRITE_ONLY, PUBLIC)),
         refuses=_REFUSES,
         undo=OFF,
     )
 )
 
 
-def _asked(job: Job) -> Action:
+def _action_for(job: Job) -> Action:
     return ON if arguments(job, ChangeLogArgs).on else OFF
 
 
-ACTIONS = (ON._replace(choose=_asked),)
+ACTIONS = (ON._replace(choose=_action_for),)
 
 
-# -- what is refused while it is on ----------------------------------------------------------------
+# -- refusals while it is on -----------------------------------------------------------------------
 
 _WITHOUT_RECORDS = frozenset(
     {
@@ -116,7 +118,7 @@ _WITHOUT_RECORDS = frozenset(
 
 
 def log_would_miss(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """8200 for a change of rows that leaves no records, of a table whose log is on."""
+    """8200 for a change of rows without log records, if the log is on."""
     rewrites = job.type == ActionCode.MODIFY_COLUMN and modification_of(job).kind == ChangeKind.ROWS
     if not (rewrites or job.type in _WITHOUT_RECORDS):
         return None

@@ -1,14 +1,14 @@
-"""CHECK constraints: who writes obeys before the rows that stand are judged.
+"""CHECK constraints: writers obey the CHECK before existing rows are validated.
 
     ADD       absent -> write only -> write reorganization =every row obeys=> public
     DROP      public -> write only -> absent
-              public -> absent               first of all, where its name or a column of it goes on
+              public -> absent               before others, if its name or a column of it is reused
     ENFORCE   public -> write reorganization -> write only =every row obeys=> public
     RELAX     public -> public
 
-A row that disobeys may still be written by who planned before the duty; the rows are read from a
-snapshot taken one revision after it, when nobody is left who may (law 1). Undo of ADD is DROP,
-entered at the state reached; undo of ENFORCE relaxes.
+A writer that planned before the duty may still write a row that violates the CHECK. So the rows are
+read from a snapshot taken one revision later, when no such writer is left (law 1). Undo of ADD is
+DROP, entered at the state reached; undo of ENFORCE relaxes.
 """
 
 from collections.abc import Iterator
@@ -29,23 +29,28 @@ WRITE_REORG, PUBLIC = SchemaState.WRITE_REORG, SchemaState.PUBLIC
 
 
 class AddCheckArgs(NamedTuple):
-    """What ADD CHECK is asked; the first step puts in the id. `replaces`: the same statement drops
-    one of that name."""
+    """Arguments of ADD CHECK; the first step adds the id.
+
+    `replaces`: the same statement drops a CHECK of that name.
+    """
 
     check: ConstraintInfo
     replaces: bool = False
 
 
 class NamedCheckArgs(NamedTuple):
-    """What DROP CHECK is asked. `at_once`: the same statement gives its name to another one, or
-    drops or renames a column that it reads."""
+    """Arguments of DROP CHECK.
+
+    `at_once`: the same statement gives its name to another one, or drops or renames a column that
+    it reads.
+    """
 
     name: str
     at_once: bool = False
 
 
 class AlterCheckArgs(NamedTuple):
-    """What ALTER CHECK is asked."""
+    """Arguments of ALTER CHECK."""
 
     name: str
     enforced: bool
@@ -60,8 +65,8 @@ def add_check(
     query: str = "",
 ) -> Job:
     """ADD CHECK; `replaces`: as in AddCheckArgs."""
-    asked = AddCheckArgs(check, replaces)
-    stored = asked if replaces else asked[:1]  # an older node reads no more
+    args = AddCheckArgs(check, replaces)
+    stored = args if replaces else args[:1]  # an older node reads only these
     return job_for(ActionCode.ADD_CHECK, database, table, stored, query)
 
 
@@ -74,8 +79,8 @@ def drop_check(
     query: str = "",
 ) -> Job:
     """DROP CHECK; `at_once`: as in NamedCheckArgs."""
-    asked = NamedCheckArgs(check, at_once)
-    stored = asked if at_once else asked[:1]  # an older node reads no more
+    args = NamedCheckArgs(check, at_once)
+    stored = args if at_once else args[:1]  # an older node reads only these
     return job_for(ActionCode.DROP_CHECK, database, table, stored, query)
 
 
@@ -87,15 +92,15 @@ def alter_check(
 
 
 def wanted_check(job: Job) -> ConstraintInfo:
-    """The constraint ADD asks for."""
+    """The constraint of ADD CHECK."""
     return arguments(job, AddCheckArgs).check
 
 
 def _uses_of_added(job: Job) -> Iterator[ElementUse]:
-    wanted = wanted_check(job)
-    yield ElementUse("constraint", "add", wanted.constraint_name.L)
-    for each in wanted.constraint_cols:
-        yield ElementUse("column", "need", each.L)
+    check = wanted_check(job)
+    yield ElementUse("constraint", "add", check.constraint_name.L)
+    for column in check.constraint_cols:
+        yield ElementUse("column", "need", column.L)
 
 
 def _uses_of_dropped(job: Job) -> Iterator[ElementUse]:
@@ -107,20 +112,22 @@ def _uses_of_altered(job: Job) -> Iterator[ElementUse]:
 
 
 def check_to_obey(job: Job, table: TableInfo) -> ConstraintInfo | None:
-    """What rows of the table are to obey from ADD or ALTER on; None where nothing is asked."""
+    """The constraint that rows must obey after ADD or ALTER, or None."""
     if job.type == ActionCode.ADD_CHECK:
-        wanted = wanted_check(job)
-        return evolve(wanted, id=table.max_cst_id + 1) if wanted.enforced else None
-    asked = arguments(job, AlterCheckArgs)
-    found = (each for each in table.checks if each.constraint_name.L == asked.name.lower())
-    return next(found, None) if asked.enforced else None
+        check = wanted_check(job)
+        return evolve(check, id=table.max_cst_id + 1) if check.enforced else None
+    args = arguments(job, AlterCheckArgs)
+    matches = (check for check in table.checks if check.constraint_name.L == args.name.lower())
+    return next(matches, None) if args.enforced else None
 
 
 def named_check(job: Job, snapshot: CatalogSnapshot) -> ConstraintInfo | None:
-    """The public constraint that DROP or ALTER names."""
-    wanted = str(job.raw_args[0]).lower()
-    found = (each for each in the_table(snapshot).checks if each.constraint_name.L == wanted)
-    return next((each for each in found if each.state == PUBLIC), None)
+    """The public constraint that DROP or ALTER names, or None."""
+    check_name = str(job.raw_args[0]).lower()
+    matches = (
+        check for check in the_table(snapshot).checks if check.constraint_name.L == check_name
+    )
+    return next((check for check in matches if check.state == PUBLIC), None)
 
 
 # -- refusals --------------------------------------------------------------------------------------
@@ -130,17 +137,17 @@ def check_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     name = wanted_check(job).constraint_name.L
     if arguments(job, AddCheckArgs).replaces:
         return None
-    taken = any(each.constraint_name.L == name for each in the_table(snapshot).checks)
-    return ErrCheckConstraintDupName(name) if taken else None
+    is_taken = any(check.constraint_name.L == name for check in the_table(snapshot).checks)
+    return ErrCheckConstraintDupName(name) if is_taken else None
 
 
 def check_column_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    wanted = wanted_check(job)
-    for each in wanted.constraint_cols:
-        column = the_table(snapshot).column(each.L)
+    check = wanted_check(job)
+    for named_column in check.constraint_cols:
+        column = the_table(snapshot).column(named_column.L)
         if column is None or column.state != PUBLIC:
-            place = f"check constraint {wanted.constraint_name.O} expression"
-            return ErrBadField(each.O, place)
+            place = f"check constraint {check.constraint_name.O} expression"
+            return ErrBadField(named_column.O, place)
     return None
 
 
@@ -148,32 +155,32 @@ def check_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     return None if named_check(job, snapshot) else ErrConstraintNotFound(job.raw_args[0])
 
 
-# -- what moves ------------------------------------------------------------------------------------
+# -- steps -----------------------------------------------------------------------------------------
 
 
 def move_check(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSnapshot:
     """The job's constraint in that state; ABSENT removes it."""
     table = the_table(snapshot)
     (element,) = job.exuvia_elements
-    kept = tuple(
-        evolve(each, state=state) if each.id == element else each
-        for each in table.checks
-        if each.id != element or state != ABSENT
+    checks = tuple(
+        evolve(check, state=state) if check.id == element else check
+        for check in table.checks
+        if check.id != element or state != ABSENT
     )
-    return evolve(snapshot, table=evolve(table, constraint_info=kept or None))
+    return evolve(snapshot, table=evolve(table, constraint_info=checks or None))
 
 
 CHECK = Element("check constraint", follows_rows=False, move=move_check)
 
 
 def place_check(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The constraint gets an id and stands in the table, absent yet."""
+    """The constraint has an id and is in the table, in state absent."""
     table = the_table(snapshot)
-    asked = arguments(job, AddCheckArgs)
-    placed = evolve(asked.check, id=table.max_cst_id + 1, tbl_name=table.name, state=ABSENT)
-    known_as = coming_name(placed.constraint_name) if asked.replaces else placed.constraint_name
-    stands = evolve(placed, constraint_name=known_as)
-    table = evolve(table, constraint_info=(*table.checks, stands), max_cst_id=placed.id)
+    args = arguments(job, AddCheckArgs)
+    placed = evolve(args.check, id=table.max_cst_id + 1, tbl_name=table.name, state=ABSENT)
+    table_name = coming_name(placed.constraint_name) if args.replaces else placed.constraint_name
+    unpublished = evolve(placed, constraint_name=table_name)
+    table = evolve(table, constraint_info=(*table.checks, unpublished), max_cst_id=placed.id)
     job = evolve(
         job,
         raw_args=raw((placed, *job.raw_args[1:])),
@@ -183,62 +190,62 @@ def place_check(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapsh
 
 
 def take_check_name(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """It has its name, which the one that it replaces has left with it."""
-    table, wanted = the_table(snapshot), wanted_check(job)
+    """The constraint has its name, which the one that it replaces no longer has."""
+    table, new_check = the_table(snapshot), wanted_check(job)
     checks = tuple(
-        evolve(each, constraint_name=wanted.constraint_name)
-        if each.id in job.exuvia_elements
-        else each
-        for each in table.checks
+        evolve(check, constraint_name=new_check.constraint_name)
+        if check.id in job.exuvia_elements
+        else check
+        for check in table.checks
     )
     return job, evolve(snapshot, table=evolve(table, constraint_info=checks))
 
 
 def find_check(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The id of the constraint named."""
-    found = named_check(job, snapshot)
-    if found is None:
+    """Sets the job's element: the id of the named constraint."""
+    match = named_check(job, snapshot)
+    if match is None:
         raise Broken(f"check {job.raw_args[0]} vanished between a refusal and its step")
-    return evolve(job, exuvia_elements=(found.id,)), snapshot
+    return evolve(job, exuvia_elements=(match.id,)), snapshot
 
 
 def find_check_to_drop(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """Sets the job's element: the CHECK's id, or 0 if DROP COLUMN of the same statement has
-    removed it already."""
-    found = named_check(job, snapshot)
-    return evolve(job, exuvia_elements=(0 if found is None else found.id,)), snapshot
+    """Sets the job's element: the CHECK's id, or 0 if DROP COLUMN of the same statement has removed
+    it."""
+    match = named_check(job, snapshot)
+    return evolve(job, exuvia_elements=(0 if match is None else match.id,)), snapshot
 
 
 def _enforced(job: Job, snapshot: CatalogSnapshot, enforced: bool) -> CatalogSnapshot:
     table = the_table(snapshot)
     changed = tuple(
-        evolve(each, enforced=enforced) if each.id in job.exuvia_elements else each
-        for each in table.checks
+        evolve(check, enforced=enforced) if check.id in job.exuvia_elements else check
+        for check in table.checks
     )
     return evolve(snapshot, table=evolve(table, constraint_info=changed))
 
 
 def enforce(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """Writers obey it from here."""
+    """Writers obey the constraint from this step on."""
     job, snapshot = find_check(job, snapshot)
     return job, _enforced(job, snapshot, enforced=True)
 
 
 def relax(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """Nobody has to obey it."""
+    """The constraint is not enforced from this step on."""
     if not job.exuvia_elements:
         job, snapshot = find_check(job, snapshot)
     return job, _enforced(job, snapshot, enforced=False)
 
 
 def every_row_obeys(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
-    """3819 with the rows that do not. Columns that the same statement changes are as they will
-    be."""
+    """3819 with the violating rows. Columns that the same statement changes have their new
+    types."""
     (element,) = job.exuvia_elements
     table = the_table(snapshot)
-    found = next(each for each in table.checks if each.id == element)
-    kind = "coming check" if found in coming_checks(table) else "check"
-    return rows_obey(job, snapshot, kind, found.enforced)
+    check = next(candidate for candidate in table.checks if candidate.id == element)
+    kind = "coming check" if check in coming_checks(table) else "check"
+    return rows_obey(job, snapshot, kind, check.enforced)
 
 
 # -- the paths -------------------------------------------------------------------------------------
@@ -295,12 +302,12 @@ _GIVE_UP = load(
 
 
 def chosen_drop(job: Job) -> Action:
-    """By its second argument."""
+    """The action by `at_once`."""
     return DROP_AT_ONCE if arguments(job, NamedCheckArgs).at_once else DROP_CHECK
 
 
 def chosen_alter(job: Job) -> Action:
-    """By its second argument."""
+    """The action by `enforced`."""
     return ALTER_CHECK if arguments(job, AlterCheckArgs).enforced else RELAX_CHECK
 
 

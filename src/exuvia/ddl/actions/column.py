@@ -1,17 +1,17 @@
-"""ADD COLUMN and DROP COLUMN: no row is rewritten, but for the two kinds below.
+"""ADD COLUMN and DROP COLUMN: no row is rewritten, except for the two kinds below.
 
     ADD    absent -> delete only -> write only -> write reorganization -> public
     DROP   public -> write only -> delete only -> delete reorganization -> absent
 
-A row written before the column was has its origin default, which is frozen into the column; a row
-written while the column is hidden gets the same value. So there is nothing to fill: write
+Rows written before ADD COLUMN have its origin default, which is frozen into the column. A row
+written while the column is hidden gets the same value. So there is nothing to backfill: write
 reorganization only proves that every writer knows the column. Indexes on the dropped column alone
-walk with it. Undo of ADD COLUMN is DROP COLUMN.
+are dropped in the same steps. Undo of ADD COLUMN is DROP COLUMN.
 
-AUTO_INCREMENT and GENERATED .. STORED (in mysql mode) have no value that all older rows share. From
-write only on writers give each row that they put or change its number, or compute it; write
-reorganization =filled, verified=> public does so for all other rows (law 1). A number once given
-stays; the table's counter begins anew with the first step.
+AUTO_INCREMENT and GENERATED .. STORED (in mysql mode) have no common value for older rows. From
+write only on, writers give each inserted or changed row its number, or compute its value. Write
+reorganization =filled, verified=> public does so for all other rows (law 1). An allocated number
+stays; the table's counter starts again with the first step.
 """
 
 from collections.abc import Callable, Iterator
@@ -76,11 +76,12 @@ class ColumnPosition(msgspec.Struct, frozen=True):
 
 
 class AddColumnArgs(NamedTuple):
-    """What ADD COLUMN is asked; the first step puts in the column's id.
+    """Arguments of ADD COLUMN; the first step adds the column's id.
 
-    `origin_default` of the column is what rows written before it show; the caller puts it there.
+    The column's `origin_default`, set by the caller, is the value of rows written before it.
     `replaces`: the same statement drops a column of that name. `first`: the number of the first row
-    where it is AUTO_INCREMENT."""
+    of an AUTO_INCREMENT column.
+    """
 
     column: ColumnInfo
     place: ColumnPosition
@@ -89,8 +90,10 @@ class AddColumnArgs(NamedTuple):
 
 
 class DropColumnArgs(NamedTuple):
-    """Arguments of DROP COLUMN, which also drops indexes on this column alone. `replaced`: the same
-    statement gives the name to another column."""
+    """Arguments of DROP COLUMN, which also drops indexes on this column alone.
+
+    `replaced`: the same statement gives the name to another column.
+    """
 
     name: str
     replaced: bool = False
@@ -105,7 +108,7 @@ def _dropped(job: Job) -> DropColumnArgs:
 
 
 def uses_of_added(job: Job) -> Iterator[ElementUse]:
-    """The column, its neighbour, and what it is computed from."""
+    """The column, its neighbour, and the columns of its expression."""
     column, place, *_ = _added(job)
     yield ElementUse("column", "add", column.name.L)
     if place.after:
@@ -128,9 +131,10 @@ def add_column(
     first: int = 1,
     query: str = "",
 ) -> Job:
-    """ADD COLUMN. `after`: as in Place; `replaces`, `first`: as in AddColumnArgs."""
-    asked = AddColumnArgs(column, ColumnPosition(after), replaces, first)
-    stored = asked if first > 1 else asked[:3] if replaces else asked[:2]  # what older nodes read
+    """ADD COLUMN. `after`: as in ColumnPosition; `replaces`, `first`: as in AddColumnArgs."""
+    args = AddColumnArgs(column, ColumnPosition(after), replaces, first)
+    # only the fields that older nodes read
+    stored = args if first > 1 else args[:3] if replaces else args[:2]
     job = job_for(ActionCode.ADD_COLUMN, database, table, stored, query)
     return evolve(job, reorg_meta={}) if is_filled(column) else job
 
@@ -148,9 +152,9 @@ def drop_column(
     replaced: bool = False,
     query: str = "",
 ) -> Job:
-    """DROP COLUMN; `replaced`: its name is another column's from then on."""
-    asked = DropColumnArgs(column, replaced)
-    stored = asked if replaced else asked[:1]  # an older node reads no more
+    """DROP COLUMN; `replaced`: another column gets its name."""
+    args = DropColumnArgs(column, replaced)
+    stored = args if replaced else args[:1]  # an older node reads only these
     return job_for(ActionCode.DROP_COLUMN, database, table, stored, query)
 
 
@@ -158,27 +162,27 @@ def drop_column(
 
 
 def column_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    asked = _added(job)
-    taken = not asked.replaces and the_table(snapshot).column(asked.column.name.L) is not None
-    return ErrDupFieldName(asked.column.name.O) if taken else None
+    args = _added(job)
+    is_taken = not args.replaces and the_table(snapshot).column(args.column.name.L) is not None
+    return ErrDupFieldName(args.column.name.O) if is_taken else None
 
 
 def neighbour_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1054: the column of AFTER."""
     table, after = the_table(snapshot), _added(job).place.after
-    known = not after or table.column(after) is not None
-    return None if known else ErrBadField(after, table.name.O)
+    exists = not after or table.column(after) is not None
+    return None if exists else ErrBadField(after, table.name.O)
 
 
 def columns_are_too_many(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     return ErrTooManyFields() if len(the_table(snapshot).cols) >= COLUMNS else None
 
 
-def its_expression_names_nothing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1054: what the new column is computed from went while the job waited."""
+def expression_column_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    """1054: a column of the expression was dropped while the job waited."""
     for name in _added(job).column.dependences or {}:
-        found = the_table(snapshot).column(name)
-        if found is None or found.state != SchemaState.PUBLIC:
+        column = the_table(snapshot).column(name)
+        if column is None or column.state != SchemaState.PUBLIC:
             return ErrBadField(name, "generated column function")
     return None
 
@@ -194,16 +198,16 @@ def column_is_the_last(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
 
 
 def something_is_computed_from_it(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """3108, or 3837 where an index on an expression is."""
-    found = computed_from(the_table(snapshot), _dropped(job).name)
-    if not found:
+    """3108, or 3837 for an index on an expression: an expression reads the column."""
+    computed = computed_from(the_table(snapshot), _dropped(job).name)
+    if not computed:
         return None
-    kind = ErrDependentByFunctionalIndex if found[0].hidden else ErrDependentByGeneratedColumn
+    kind = ErrDependentByFunctionalIndex if computed[0].hidden else ErrDependentByGeneratedColumn
     return kind(_dropped(job).name)
 
 
-def a_partial_index_looks_at_it(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """8272: its values are settled in a predicate."""
+def a_partial_index_reads_it(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    """8272: the predicate of an index reads the column."""
     table = the_table(snapshot)
     column = table.column(_dropped(job).name)
     index = None if column is None else index_with_predicate_on(table, column.id)
@@ -246,15 +250,17 @@ Place = Callable[[Job, list[ColumnInfo], SchemaState], int]
 def move_column(
     job: Job, snapshot: CatalogSnapshot, state: SchemaState, place: Place | None = None
 ) -> CatalogSnapshot:
-    """The job's column, and the indexes on it alone, in that state; ABSENT removes them. `place`:
-    where among the others it is put."""
+    """The job's column, and the indexes on it alone, in that state; ABSENT removes them.
+
+    `place` returns its position among the other columns.
+    """
     table = the_table(snapshot)
     (column_id,) = job.exuvia_elements
     table = indexes_in(table, indexes_on_only(table, column_id), state)
     column = table.column_by_id(column_id)
     if column is None:
         raise Broken(f"column {column_id} of job {job.id} is gone")
-    others = [each for each in table.cols if each.id != column_id]
+    others = [other for other in table.cols if other.id != column_id]
     if state != SchemaState.ABSENT:
         moved = evolve(column, state=state)
         others.insert((place or _place_of)(job, others, state), moved)
@@ -265,53 +271,53 @@ def move_column(
 
 
 def _without_checks_on_only(table: TableInfo, column: ColumnInfo) -> TableInfo:
-    """Conditions that name this column alone go when it does."""
-    kept = tuple(
-        each
-        for each in table.checks
-        if {name.L for name in each.constraint_cols} != {column.name.L}
+    """The table without the CHECKs that name this column alone."""
+    checks = tuple(
+        check
+        for check in table.checks
+        if {name.L for name in check.constraint_cols} != {column.name.L}
     )
-    return evolve(table, constraint_info=kept or None)
+    return evolve(table, constraint_info=checks or None)
 
 
 def _place_of(job: Job, others: list[ColumnInfo], state: SchemaState) -> int:
-    """Where a column goes among the others: its place when public, behind them while hidden."""
+    """The column's position among the others: its own when public, the end while hidden."""
     if state != SchemaState.PUBLIC:
         return len(others)
     after = _added(job).place.after
     if after == "":
         return 0
-    names = [each.name.L for each in others]
+    names = [column.name.L for column in others]
     if after is not None and after.lower() in names:
         return names.index(after.lower()) + 1
-    return sum(each.state == SchemaState.PUBLIC for each in others)
+    return sum(column.state == SchemaState.PUBLIC for column in others)
 
 
 COLUMN = Element("column", follows_rows=True, move=move_column)
 
 
 def place_column(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The column gets its id and stands behind the others, absent yet."""
-    table, asked = the_table(snapshot), _added(job)
+    """The column has an id and follows the others, in state absent."""
+    table, args = the_table(snapshot), _added(job)
     column = evolve(
-        asked.column,
+        args.column,
         id=table.max_col_id + 1,
         offset=len(table.cols),
         state=SchemaState.ABSENT,
     )
-    hidden = evolve(column, name=coming_name(column.name)) if asked.replaces else column
+    hidden_column = evolve(column, name=coming_name(column.name)) if args.replaces else column
     if column.auto_increment:
-        hidden = evolve(hidden, change_state_info={NUMBERED: True})
+        hidden_column = evolve(hidden_column, change_state_info={NUMBERED: True})
         table = evolve(
             table,
-            auto_inc_id=asked.first,
+            auto_inc_id=args.first,
             exuvia_ids_epoch=table.exuvia_ids_epoch + 1,
             exuvia_ids_forced=True,
         )
     elif is_filled(column):
-        said = {COMPUTED: True, **(column.change_state_info or {})}
-        hidden = evolve(hidden, change_state_info=said)
-    table = evolve(table, cols=(*table.cols, hidden), max_col_id=column.id)
+        change_state = {COMPUTED: True, **(column.change_state_info or {})}
+        hidden_column = evolve(hidden_column, change_state_info=change_state)
+    table = evolve(table, cols=(*table.cols, hidden_column), max_col_id=column.id)
     job = evolve(
         job,
         raw_args=raw((column, *job.raw_args[1:])),
@@ -321,7 +327,7 @@ def place_column(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnaps
 
 
 def take_name(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The column has its name, which the one that it replaces has left."""
+    """The column has its name, which the one that it replaces no longer has."""
     column, _, replaces, _ = _added(job)
     if not replaces:
         return job, snapshot
@@ -330,18 +336,18 @@ def take_name(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot
 
 
 def settle_filled(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """Every row has its value; the column is one like others, with its name."""
+    """Every row has its value; the column becomes an ordinary one, with its name."""
     (column_id,) = job.exuvia_elements
     table = the_table(snapshot)
     cols = tuple(
-        evolve(each, change_state_info=None) if each.id == column_id else each
-        for each in table.cols
+        evolve(column, change_state_info=None) if column.id == column_id else column
+        for column in table.cols
     )
     return take_name(job, evolve(snapshot, table=evolve(table, cols=cols)))
 
 
 def rows_are_filled(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
-    """Every row has been given its value (law 9)."""
+    """A wait until every row has its value (law 9)."""
     if snapshot.failure is not None:
         return snapshot.failure
     if snapshot.filled or snapshot.table_is_empty:
@@ -350,13 +356,13 @@ def rows_are_filled(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait |
 
 
 def find_column(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The id of the column named. One that is replaced leaves its name."""
-    table, asked = the_table(snapshot), _dropped(job)
-    column = table.column(asked.name)
+    """Sets the job's element: the id of the named column. A replaced column gets another name."""
+    table, args = the_table(snapshot), _dropped(job)
+    column = table.column(args.name)
     if column is None:
-        raise Broken(f"column {asked.name} vanished between a refusal and its step")
+        raise Broken(f"column {args.name} vanished between a refusal and its step")
     job = evolve(job, exuvia_elements=(column.id,))
-    if not asked.replaced:
+    if not args.replaced:
         return job, snapshot
     table = _without_checks_on_only(table, column)
     table = with_column_names(table, {column.id: going_name(column.name)})
@@ -364,21 +370,23 @@ def find_column(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapsh
 
 
 def ranges_of_its_indexes(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
-    """All entries of the indexes that go along with the column."""
+    """All entries of the indexes that are dropped with the column."""
     table = the_table(snapshot)
     (column,) = job.exuvia_elements
     return tuple(
-        found for index in indexes_on_only(table, column) for found in ranges_of_index(table, index)
+        delete_range
+        for index in indexes_on_only(table, column)
+        for delete_range in ranges_of_index(table, index)
     )
 
 
 def column_added(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
-    """Clients see the column."""
+    """The event once clients see the column."""
     return JobEvent(type="add column", table=after.table, elements=job.exuvia_elements)
 
 
 def column_dropped(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
-    """The column is gone."""
+    """The event once the column is gone."""
     return JobEvent(
         type="drop column",
         table=after.table,
@@ -397,7 +405,7 @@ DROP_COLUMN = load(
             column_to_drop_is_unknown,
             column_is_the_last,
             something_is_computed_from_it,
-            a_partial_index_looks_at_it,
+            a_partial_index_reads_it,
             rows_expire_by_it,
             column_is_needed_by_an_index,
         ),
@@ -423,7 +431,7 @@ PLAIN_COLUMN = load(
             column_name_is_taken,
             neighbour_is_unknown,
             columns_are_too_many,
-            its_expression_names_nothing,
+            expression_column_is_unknown,
         ),
         path=(
             Step(ABSENT, DELETE_ONLY, edit=place_column),
@@ -433,7 +441,7 @@ PLAIN_COLUMN = load(
         ),
         undo=DROP_COLUMN,
         names_for_later=True,
-        crosses_first=True,
+        crosses_before_others=True,
         mixes=True,
         fills=True,
         uses=uses_of_added,
@@ -448,7 +456,7 @@ FILLED_COLUMN = load(
 
 
 def path_of(job: Job) -> Action:
-    """The path that the column calls for."""
+    """The path of ADD COLUMN for the job's column."""
     filled = bool(job.raw_args) and is_filled(_added(job).column)
     return FILLED_COLUMN if filled else PLAIN_COLUMN
 

@@ -1,12 +1,12 @@
-"""CREATE DATABASE, ALTER DATABASE, and DROP DATABASE, which takes every table in it along.
+"""CREATE DATABASE, ALTER DATABASE, and DROP DATABASE, which also drops all its tables.
 
     CREATE   absent -> public
-    ALTER    absent -> public                            charset and collation of tables to come
+    ALTER    absent -> public                            charset and collation of future tables
     DROP     public -> write only -> delete only -> absent
 
-The revision of the database is part of the fence of each of its tables, so one bump a step holds
-for all of them. The last step writes the same few keys however many tables there are: their names
-and infos stay behind, unreachable, as one range that is emptied later (ddl/gc_worker.py).
+The revision of the database is part of the fence of each of its tables. So one bump per step is
+enough for all of them. The last step writes the same few keys however many tables there are. Their
+names and infos stay, unreachable, as one range that is emptied later (ddl/gc_worker.py).
 """
 
 from exuvia.base.errors import Broken
@@ -40,13 +40,13 @@ def create_database(
     query: str = "",
 ) -> Job:
     """CREATE DATABASE."""
-    wanted = DatabaseInfo(
+    database_info = DatabaseInfo(
         id=0, db_name=name(database), charset=charset, collate=collate, policy_ref_info=policy
     )
     return Job(
         type=ActionCode.CREATE_SCHEMA,
         schema_name=database,
-        raw_args=raw((wanted,)),
+        raw_args=raw((database_info,)),
         charset=charset,
         collate=collate,
         query=query,
@@ -55,13 +55,13 @@ def create_database(
 
 
 def drop_database(database: DatabaseInfo, *, checks: bool = False, query: str = "") -> Job:
-    """DROP DATABASE with all tables in it; `checks`: not if a table elsewhere refers to one."""
-    asked = (Children(),) if checks else ()
-    return job_for(ActionCode.DROP_SCHEMA, database, None, asked, query)
+    """DROP DATABASE with all its tables; `checks`: refused if a table elsewhere refers to one."""
+    args = (Children(),) if checks else ()
+    return job_for(ActionCode.DROP_SCHEMA, database, None, args, query)
 
 
 def alter_database(database: DatabaseInfo, charset: str, collate: str, *, query: str = "") -> Job:
-    """ALTER DATABASE: the default of tables to come."""
+    """ALTER DATABASE: the default charset of future tables."""
     job = job_for(ActionCode.SCHEMA_CHARSET, database, None, ({"charset": charset},), query)
     return evolve(job, charset=charset, collate=collate)
 
@@ -70,14 +70,14 @@ def alter_database(database: DatabaseInfo, charset: str, collate: str, *, query:
 
 
 def place_database(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The database as asked for."""
+    """The database of the job's arguments."""
     return job, evolve(
         snapshot, database=evolve(arguments(job, tuple[DatabaseInfo])[0], id=job.schema_id)
     )
 
 
 def change_charset(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The database with the charset and collation the job bears."""
+    """The database with the job's charset and collation."""
     if snapshot.database is None:
         raise Broken(f"the database of job {job.id} is gone")
     changed = evolve(snapshot.database, charset=job.charset, collate=job.collate)
@@ -90,7 +90,7 @@ def ranges_of_its_tables(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRan
 
 
 def database_dropped(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
-    """The database and its tables are gone."""
+    """The event once the database and its tables are gone."""
     return JobEvent(type="drop schema", database=before.database, elements=before.tables)
 
 

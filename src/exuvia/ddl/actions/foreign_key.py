@@ -1,25 +1,26 @@
-"""FOREIGN KEY: who writes on either side looks at the other before the rows that stand are judged.
+"""FOREIGN KEY: writers on either side check the other one before existing rows are validated.
 
-    ADD      absent -> delete only       who writes a child finds its parent and leaves a mark
-             -> write only               (barrier) who removes a parent looks for children
+    ADD      absent -> delete only       a writer of a child finds its parent and leaves a mark
+             -> write only               (barrier) a writer that removes a parent looks for children
              -> write reorganization     =every child has a parent=>
              -> public
     DROP     public -> absent
 
-Each step changes the child's key and what the parent knows of it, so the revisions of both tables
-move. The two duties begin one after the other: who removes a parent trusts the marks, so they count
-only when no writer is left who leaves none; and the rows are read when no writer of a parent is
-left who did not look (law 1; decision 037; `tests/laws/test_law_1_foreign_keys.py` shows what
-happens otherwise). Undo takes the key away on both sides.
-Tables are found by name among those in the read set; from then on the link and the ids of columns
-tell, which survive renames.
+Each step changes the child's key and the parent's reference to it, so the revisions of both tables
+move. The two duties begin one after the other. Removing a parent relies on the marks, so they count
+only when every writer of a child leaves them. The rows are read when every writer of a parent looks
+for children (law 1, decision 037). `tests/laws/test_law_1_foreign_keys.py` shows what happens
+otherwise. Undo removes the key on both sides.
 
-CREATE TABLE with foreign keys.
+Tables are found by name among those in the read set. Afterwards the link and the ids of columns
+identify them, also after renames.
+
+CREATE TABLE with foreign keys:
 
     absent -> delete only -> public
 
-The new table is first known to its parents' writers only: when a row of it can be written, none of
-them is left who would remove its parent unseen. Undo takes the table away, and what they know.
+First only writers of its parents know the new table. When a row of it can be written, every writer
+that removes a parent looks for it. Undo removes the table and the references in its parents.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -68,20 +69,20 @@ from exuvia.kv import keys
 
 
 class Checks(msgspec.Struct, frozen=True):
-    """`checks`: the rows that stand are judged (foreign_key_checks)."""
+    """`checks`: existing rows are validated (foreign_key_checks)."""
 
     checks: bool
 
 
 class AddForeignKeyArgs(NamedTuple):
-    """What ADD FOREIGN KEY is asked; the job asks for one id, the key's link."""
+    """Arguments of ADD FOREIGN KEY; the job needs one id, the key's link."""
 
     key: FkInfo
     judged: Checks
 
 
 class DropForeignKeyArgs(NamedTuple):
-    """What DROP FOREIGN KEY is asked."""
+    """Arguments of DROP FOREIGN KEY."""
 
     name: str
 
@@ -89,14 +90,16 @@ class DropForeignKeyArgs(NamedTuple):
 def add_foreign_key(
     database: DatabaseInfo, table: TableInfo, key: FkInfo, checks: bool, *, query: str = ""
 ) -> Job:
-    """ADD FOREIGN KEY; the caller adds the parent to what the job involves, and asks for an id for
-    the link."""
-    asked = AddForeignKeyArgs(key, Checks(checks))
-    return job_for(ActionCode.ADD_FOREIGN_KEY, database, table, asked, query)
+    """ADD FOREIGN KEY.
+
+    The caller adds the parent to the job's tables, and a zero to its ids for the link.
+    """
+    args = AddForeignKeyArgs(key, Checks(checks))
+    return job_for(ActionCode.ADD_FOREIGN_KEY, database, table, args, query)
 
 
 def drop_foreign_key(database: DatabaseInfo, table: TableInfo, key: str, *, query: str = "") -> Job:
-    """DROP FOREIGN KEY; likewise."""
+    """DROP FOREIGN KEY; the caller adds the parent to the job's tables."""
     return job_for(ActionCode.DROP_FOREIGN_KEY, database, table, DropForeignKeyArgs(key), query)
 
 
@@ -108,19 +111,19 @@ def is_own(key: FkInfo, table: TableInfo, snapshot: CatalogSnapshot) -> bool:
 
 
 def parent_of(snapshot: CatalogSnapshot, key: FkInfo, child: TableInfo | None) -> TableInfo | None:
-    """The table of that name among those the job looks at."""
+    """The parent of the key among the job's tables, or None."""
     if child is not None and is_own(key, child, snapshot):
         return child
-    named = (each for each in snapshot.others if each.name.L == key.ref_table.L)
-    homes = {each.id: each.db_name.L for each in snapshot.databases}
+    named = (table for table in snapshot.others if table.name.L == key.ref_table.L)
+    homes = {database.id: database.db_name.L for database in snapshot.databases}
     if snapshot.database is not None:
         homes[snapshot.database.id] = snapshot.database.db_name.L
     return next((e for e in named if homes.get(e.exuvia_db) == key.ref_schema.L), None)
 
 
 def _column_ids(table: TableInfo, names: tuple[Name, ...]) -> tuple[int, ...]:
-    found = [table.column(each.L) for each in names]
-    return tuple(column.id for column in found if column is not None)
+    columns = [table.column(column_name.L) for column_name in names]
+    return tuple(column.id for column in columns if column is not None)
 
 
 def linked(key: FkInfo, child: TableInfo, parent: TableInfo | None) -> FkInfo:
@@ -134,51 +137,53 @@ def linked(key: FkInfo, child: TableInfo, parent: TableInfo | None) -> FkInfo:
 
 def knows(table: TableInfo, link: int) -> bool:
     """Whether the table is the key's parent."""
-    return any(each.link == link for each in table.exuvia_referred)
+    return any(reference.link == link for reference in table.exuvia_referred)
 
 
 def forget_key(snapshot: CatalogSnapshot, links: tuple[int, ...]) -> CatalogSnapshot:
-    """No table knows one of the links from here."""
+    """The snapshot in which no table is the parent of one of the links."""
 
     def without(table: TableInfo) -> TableInfo:
-        kept = tuple(each for each in table.exuvia_referred if each.link not in links)
-        return evolve(table, exuvia_referred=kept)
+        references = tuple(
+            reference for reference in table.exuvia_referred if reference.link not in links
+        )
+        return evolve(table, exuvia_referred=references)
 
     table = without(snapshot.table) if snapshot.table is not None else None
-    return evolve(snapshot, table=table, others=tuple(without(each) for each in snapshot.others))
+    return evolve(snapshot, table=table, others=tuple(without(other) for other in snapshot.others))
 
 
 def move_in_parents(
     snapshot: CatalogSnapshot, links: tuple[int, ...], state: SchemaState
 ) -> CatalogSnapshot:
-    """Every table that knows one of the links knows it in that state from here."""
+    """The snapshot with the references of these links in that state."""
 
     def moved(table: TableInfo) -> TableInfo:
         for link in links:
             if knows(table, link):
-                # The parent, knowing the key in that state
-                kept = tuple(
-                    evolve(each, state=state) if each.link == link else each
-                    for each in table.exuvia_referred
+                # the parent with its reference in that state
+                references = tuple(
+                    evolve(reference, state=state) if reference.link == link else reference
+                    for reference in table.exuvia_referred
                 )
-                table = evolve(table, exuvia_referred=kept)
+                table = evolve(table, exuvia_referred=references)
         return table
 
     table = moved(snapshot.table) if snapshot.table is not None else None
-    return evolve(snapshot, table=table, others=tuple(moved(each) for each in snapshot.others))
+    return evolve(snapshot, table=table, others=tuple(moved(other) for other in snapshot.others))
 
 
 def add_to_parent(snapshot: CatalogSnapshot, parent: int, placed: FkInfo) -> CatalogSnapshot:
-    """Put the key into that parent, to be moved with it."""
+    """Add a reference to the key to that parent; it moves with the key."""
 
     def added(table: TableInfo) -> TableInfo:
         if table.id != parent:
             return table
-        known = Referred(placed.exuvia_link, DELETE_ONLY, placed.exuvia_ref_cols)
-        return evolve(table, exuvia_referred=(*table.exuvia_referred, known))
+        reference = Referred(placed.exuvia_link, DELETE_ONLY, placed.exuvia_ref_cols)
+        return evolve(table, exuvia_referred=(*table.exuvia_referred, reference))
 
     own = added(snapshot.table) if snapshot.table is not None else None
-    return evolve(snapshot, table=own, others=tuple(added(each) for each in snapshot.others))
+    return evolve(snapshot, table=own, others=tuple(added(other) for other in snapshot.others))
 
 
 ABSENT, DELETE_ONLY, WRITE_ONLY = (
@@ -190,16 +195,16 @@ WRITE_REORG, PUBLIC = SchemaState.WRITE_REORG, SchemaState.PUBLIC
 
 
 def wanted_key(job: Job) -> FkInfo:
-    """The key ADD asks for."""
+    """The key of ADD FOREIGN KEY."""
     return arguments(job, AddForeignKeyArgs).key
 
 
 def _uses_of_added(job: Job) -> Iterator[ElementUse]:
     key = wanted_key(job)
     yield ElementUse("foreign key", "add", key.fk_name.L)
-    for each in key.cols:
-        yield ElementUse("column", "use", each.L)
-        yield ElementUse("key", "use", each.L)
+    for column in key.cols:
+        yield ElementUse("column", "use", column.L)
+        yield ElementUse("key", "use", column.L)
 
 
 def _uses_of_dropped(job: Job) -> Iterator[ElementUse]:
@@ -207,14 +212,14 @@ def _uses_of_dropped(job: Job) -> Iterator[ElementUse]:
 
 
 def named_key(job: Job, snapshot: CatalogSnapshot) -> FkInfo | None:
-    """The public key that DROP names."""
-    wanted = str(job.raw_args[0]).lower()
-    found = (each for each in the_table(snapshot).foreign_keys if each.fk_name.L == wanted)
-    return next((each for each in found if each.state == PUBLIC), None)
+    """The public key that DROP names, or None."""
+    key_name = str(job.raw_args[0]).lower()
+    matches = (key for key in the_table(snapshot).foreign_keys if key.fk_name.L == key_name)
+    return next((key for key in matches if key.state == PUBLIC), None)
 
 
 def parents(job: Job) -> ReadSet:
-    """The tables referred to."""
+    """The reads of the tables that the job's keys refer to."""
     return ReadSet(tables=job.exuvia_tables)
 
 
@@ -223,28 +228,26 @@ def parents(job: Job) -> ReadSet:
 
 def key_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     name = wanted_key(job).fk_name
-    taken = any(each.fk_name.L == name.L for each in the_table(snapshot).foreign_keys)
-    return ErrFkDupName(name.O) if taken else None
+    is_taken = any(key.fk_name.L == name.L for key in the_table(snapshot).foreign_keys)
+    return ErrFkDupName(name.O) if is_taken else None
 
 
 def key_column_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    for each in wanted_key(job).cols:
-        if _public_column(the_table(snapshot), each) is None:
-            return ErrKeyColumnDoesNotExits(each.O)
+    for column in wanted_key(job).cols:
+        if _public_column(the_table(snapshot), column) is None:
+            return ErrKeyColumnDoesNotExits(column.O)
     return None
 
 
 def parent_is_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1824, or what `why_no_pair` says of it as it is now."""
-    wanted = wanted_key(job)
-    return (
-        None if wanted.exuvia_orphan else _refused_by_parent(wanted, the_table(snapshot), snapshot)
-    )
+    """1824, or the error of `why_no_pair` for the parent as it is now."""
+    key = wanted_key(job)
+    return None if key.exuvia_orphan else _refused_by_parent(key, the_table(snapshot), snapshot)
 
 
 def _refused_by_parent(key: FkInfo, child: TableInfo, snapshot: CatalogSnapshot) -> Refused | None:
     parent = parent_of(snapshot, key, child)
-    if parent is child:  # what it has may come by the same statement, and is looked at by that
+    if parent is child:  # the same statement may add its columns and indexes, and checks them
         return _lacks_column(key, child)
     if parent is None or parent.state != PUBLIC:
         return ErrForeignKeyCannotOpenParent(key.ref_table.O)
@@ -252,8 +255,10 @@ def _refused_by_parent(key: FkInfo, child: TableInfo, snapshot: CatalogSnapshot)
 
 
 def why_no_pair(key: FkInfo, child: TableInfo, parent: TableInfo) -> Refused | None:
-    """Why the two tables as they are cannot have that key: 1506, 1824, 1215, 8152, 3734, 3733,
-    1072, 3780, 1822."""
+    """The reason why the two tables cannot have that key, or None.
+
+    1506, 1824, 1215, 8152, 3734, 3733, 1072, 3780 or 1822.
+    """
     if child.partition is not None or parent.partition is not None:
         return ErrForeignKeyOnPartitioned()
     if not parent.is_stored:
@@ -278,19 +283,19 @@ def why_no_pair(key: FkInfo, child: TableInfo, parent: TableInfo) -> Refused | N
 
 
 def cannot_be_added(why: str) -> Refused:
-    """1215, whose text says nothing of why: SHOW WARNINGS does."""
+    """1215, whose text has no reason: SHOW WARNINGS has it."""
     return ErrCannotAddForeign.with_text(ErrCannotAddForeign.text, why)
 
 
 def _lacks_column(key: FkInfo, parent: TableInfo) -> Refused | None:
-    for each in key.ref_cols:
-        if _public_column(parent, each) is None:
-            return ErrForeignKeyNoColumnInParent(each.O, key.fk_name.O, key.ref_table.O)
+    for column in key.ref_cols:
+        if _public_column(parent, column) is None:
+            return ErrForeignKeyNoColumnInParent(column.O, key.fk_name.O, key.ref_table.O)
     return None
 
 
-def _public_column(table: TableInfo, wanted: Name) -> ColumnInfo | None:
-    column = table.column(wanted.L)
+def _public_column(table: TableInfo, column_name: Name) -> ColumnInfo | None:
+    column = table.column(column_name.L)
     return column if column is not None and column.state == PUBLIC else None
 
 
@@ -301,14 +306,15 @@ def is_alike(mine: FieldType, theirs: FieldType) -> bool:
 
 
 def covered(table: TableInfo, columns: Sequence[Name], without: Iterable[int] = ()) -> bool:
-    """Whether the primary key or an index begins with these columns; indexes `without` apart."""
-    wanted = [each.L for each in columns]
-    if table.pk_is_handle and len(wanted) == 1:
-        column = table.column(wanted[0])
+    """Whether the primary key or an index begins with these columns, excluding indexes
+    `without`."""
+    names = [column_name.L for column_name in columns]
+    if table.pk_is_handle and len(names) == 1:
+        column = table.column(names[0])
         if column is not None and column.type.Flag & Flag.PRI_KEY:
             return True
-    apart = frozenset(without)
-    return any(_begins(index, wanted) for index in table.indexes if index.id not in apart)
+    excluded = frozenset(without)
+    return any(_begins(index, names) for index in table.indexes if index.id not in excluded)
 
 
 def _begins(index: IndexInfo, columns: Sequence[str]) -> bool:
@@ -327,16 +333,18 @@ def key_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
 
 
 def move_key(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSnapshot:
-    """The job's key, and what its parent knows of it, in that state; ABSENT removes both. While
-    the key is DELETE_ONLY its parent knows it and owes nothing."""
+    """The job's key, and its parent's reference, in that state; ABSENT removes both.
+
+    While the key is DELETE_ONLY, its parent has the reference but no duty.
+    """
     table = the_table(snapshot)
     (link,) = job.exuvia_elements
-    kept = tuple(
-        evolve(each, state=state) if each.exuvia_link == link else each
-        for each in table.foreign_keys
-        if each.exuvia_link != link or state != ABSENT
+    keys_of_table = tuple(
+        evolve(key, state=state) if key.exuvia_link == link else key
+        for key in table.foreign_keys
+        if key.exuvia_link != link or state != ABSENT
     )
-    snapshot = evolve(snapshot, table=evolve(table, fk_info=kept or None))
+    snapshot = evolve(snapshot, table=evolve(table, fk_info=keys_of_table or None))
     if state == ABSENT:
         return forget_key(snapshot, (link,))
     return move_in_parents(snapshot, (link,), ABSENT if state == DELETE_ONLY else state)
@@ -346,43 +354,43 @@ FOREIGN_KEY = Element("foreign key", follows_rows=False, move=move_key)
 
 
 def place_key(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The key gets its link and stands in both tables, absent yet."""
+    """The key has its link and is in both tables, in state absent."""
     table = the_table(snapshot)
     (link,) = job.exuvia_ids
-    wanted = wanted_key(job)
-    parent = None if wanted.exuvia_orphan else parent_of(snapshot, wanted, table)
+    key = wanted_key(job)
+    parent = None if key.exuvia_orphan else parent_of(snapshot, key, table)
     placed = evolve(
-        linked(wanted, table, parent), id=table.max_fk_id + 1, exuvia_link=link, state=ABSENT
+        linked(key, table, parent), id=table.max_fk_id + 1, exuvia_link=link, state=ABSENT
     )
     table = evolve(table, fk_info=(*table.foreign_keys, placed), max_fk_id=placed.id)
     snapshot = evolve(snapshot, table=table)
     if parent is not None and placed.version:
         snapshot = add_to_parent(snapshot, parent.id, placed)
-    asked = raw((placed, *job.raw_args[1:]))
-    return evolve(job, raw_args=asked, exuvia_elements=(link,)), snapshot
+    args = raw((placed, *job.raw_args[1:]))
+    return evolve(job, raw_args=args, exuvia_elements=(link,)), snapshot
 
 
 def find_key(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The link of the key named."""
-    found = named_key(job, snapshot)
-    if found is None:
+    """Sets the job's element: the link of the named key."""
+    match = named_key(job, snapshot)
+    if match is None:
         raise Broken(f"foreign key {job.raw_args[0]} vanished between a refusal and its step")
-    return evolve(job, exuvia_elements=(found.exuvia_link,)), snapshot
+    return evolve(job, exuvia_elements=(match.exuvia_link,)), snapshot
 
 
 def marks(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
-    """What children left at their parents, needed no more."""
+    """The marks that children left at their parents, which are unused now."""
     (link,) = job.exuvia_elements
     own = (snapshot.table,) if snapshot.table is not None else ()
     return tuple(
-        DeleteRange(link, keys.span_of(keys.mark_prefix(each.id, link)))
-        for each in (*own, *snapshot.others)
-        if knows(each, link)
+        DeleteRange(link, keys.span_of(keys.mark_prefix(parent.id, link)))
+        for parent in (*own, *snapshot.others)
+        if knows(parent, link)
     )
 
 
 def every_child_has_a_parent(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
-    """1452 with the rows that have none; not looked at where foreign_key_checks was OFF."""
+    """1452 with the rows that have no parent; not checked if foreign_key_checks was OFF."""
     is_asked = arguments(job, AddForeignKeyArgs).judged.checks and wanted_key(job).version > 0
     return rows_obey(job, snapshot, "foreign key", is_asked)
 
@@ -435,25 +443,25 @@ ADD_FOREIGN_KEY = load(
 
 
 def parents_are_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """As `parent_is_missing`, for CREATE TABLE."""
-    wanted = table_of(job)
-    for each in wanted.foreign_keys:
-        if each.exuvia_orphan or is_own(each, wanted, snapshot):
+    """Like `parent_is_missing`, for CREATE TABLE."""
+    table = table_of(job)
+    for key in table.foreign_keys:
+        if key.exuvia_orphan or is_own(key, table, snapshot):
             continue
-        refused = _refused_by_parent(each, wanted, snapshot)
+        refused = _refused_by_parent(key, table, snapshot)
         if refused is not None:
             return refused
     return None
 
 
 def move_new_table(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSnapshot:
-    """The table in that state, and its parents knowing it; ABSENT removes both."""
+    """The table, and its parents' references, in that state; ABSENT removes both."""
     links, moved = job.exuvia_elements, move_table(job, snapshot, state)
     return forget_key(moved, links) if state == ABSENT else move_in_parents(moved, links, state)
 
 
 def place_table_with_keys(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The table as asked for; its keys are public, since nobody can write it yet."""
+    """The table of the job's arguments; its keys are public, since it has no writers yet."""
     job, snapshot = place_table(job, snapshot)
     table = the_table(snapshot)
     placed = []
@@ -463,7 +471,7 @@ def place_table_with_keys(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, Cat
         if parent is not None and key.version:
             snapshot = add_to_parent(snapshot, parent.id, placed[-1])
     table = evolve(the_table(snapshot), fk_info=tuple(placed), max_fk_id=len(placed))
-    links = tuple(each.exuvia_link for each in placed)
+    links = tuple(key.exuvia_link for key in placed)
     return evolve(job, exuvia_elements=links), evolve(snapshot, table=table)
 
 
@@ -497,7 +505,7 @@ CREATE_TABLE_WITH_KEYS = load(
 
 
 def with_keys(job: Job) -> Action:
-    """CREATE TABLE has a second path for tables with foreign keys."""
+    """The action of CREATE TABLE: it has a second path for tables with foreign keys."""
     table = job.raw_args[0]
     keyed = isinstance(table, dict) and bool(table.get("fk_info"))
     return CREATE_TABLE_WITH_KEYS if keyed else CREATE_TABLE

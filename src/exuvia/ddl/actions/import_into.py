@@ -1,15 +1,15 @@
-"""IMPORT INTO: rows of files under an id that nobody reads, which takes the place of the empty one.
+"""IMPORT INTO: rows of files are written under a new id, which then replaces the empty one.
 
-    absent -> write only     from here on writers are refused (8258); those before are waited for
-        =the table is empty: rows put, held to CHECKs, indexes filled and compared=>
-    write only -> public     rows lie under the new id now; the old one is left to be emptied
+    absent -> write only     writers are refused from here on (8258); earlier ones are waited for
+        =the table is empty: rows written, CHECKs validated, indexes filled and compared=>
+    write only -> public     rows are under the new id now; the old one will be emptied
 
-The table keeps its id; `exuvia_physical` is where its rows are. Readers see it empty, and then all
-of it. What was put is reached by nobody else, so turning back leaves no more than a range to be
-emptied, and the files are read again from what is finished whoever runs the reorg.
+The table keeps its id; `exuvia_physical` is the id of its rows. Readers see it empty, and then all
+of it. No other statement can reach the imported rows, so a rollback only leaves a range to empty. A
+new owner continues reading the files after the finished spans.
 
-Refused: a table with partitions, with foreign keys or referred to (a parent could go meanwhile),
-with stored generated columns.
+Refused: a table with partitions, with foreign keys or referred to (a parent could be removed in the
+meantime), with stored generated columns.
 """
 
 from exuvia.base.errors import Refused
@@ -34,23 +34,23 @@ ABSENT, WRITE_ONLY, PUBLIC = SchemaState.ABSENT, SchemaState.WRITE_ONLY, SchemaS
 def import_into(
     database: DatabaseInfo, table: TableInfo, source: ImportSource, *, query: str = ""
 ) -> Job:
-    """IMPORT INTO; asks for the id that the rows will lie under."""
+    """IMPORT INTO; the job needs one id, for the imported rows."""
     job = job_for(ActionCode.EXUVIA_IMPORT_INTO, database, table, (source,), query)
     return evolve(job, exuvia_ids=(0,))
 
 
 def source_of(job: Job) -> ImportSource:
-    """What the job imports."""
+    """The files that the job imports."""
     return arguments(job, tuple[ImportSource])[0]
 
 
 def is_import(job: Job) -> bool:
-    """Whether it is one."""
+    """Whether the job is an IMPORT INTO."""
     return job.type == ActionCode.EXUVIA_IMPORT_INTO
 
 
 def why_no_import(table: TableInfo) -> str:
-    """What of the table stands in the way of any import."""
+    """The reason why no import into the table is possible, or ""."""
     if not table.is_stored:
         return "the target is no base table"
     if table.is_temporary:
@@ -67,38 +67,41 @@ def why_no_import(table: TableInfo) -> str:
 
 
 def table_cannot_be_imported(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """What a statement was told before may have changed by now: 8173."""
+    """8173: the table may have changed since the statement was checked."""
     reason = why_no_import(table_with_children(snapshot))
     return ErrLoadDataPreCheckFailed(reason) if reason else None
 
 
 def keep_writers_out(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """Who plans with it writes no row."""
+    """Statements planned in this state write no row."""
     table = evolve(the_table(snapshot), exuvia_import_id=job.exuvia_ids[0])
     return job, evolve(snapshot, table=table)
 
 
 def let_writers_in(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """As if nothing had begun."""
+    """Writers are allowed again, as before the job."""
     return job, evolve(snapshot, table=evolve(the_table(snapshot), exuvia_import_id=0))
 
 
 def rows_are_there(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
-    """All rows of the files, and all their entries. The reorg looks first whether the table
-    is empty: it begins once no writer is left, and nobody can write it from then on."""
+    """A wait until all rows of the files, and all their entries, are written.
+
+    The reorg first checks that the table is empty. It begins once no writer is left, and nobody can
+    write the table from then on.
+    """
     if snapshot.failure is not None:
         return snapshot.failure
     if snapshot.filled:
         return None
     table = the_table(snapshot)
-    indexes = tuple(each.id for each in table.indexes if not each.exuvia_clustered)
-    checks = tuple(each.id for each in table.checks if each.binds)
+    indexes = tuple(index.id for index in table.indexes if not index.exuvia_clustered)
+    checks = tuple(check.id for check in table.checks if check.binds)
     work = reorg.import_rows(source_of(job), job.exuvia_ids[0], indexes, checks)
     return StepWait("", work)
 
 
 def take_rows(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The table's rows lie under the new id; ids go on behind those that came."""
+    """The table's rows are under the new id; id allocation continues after the imported ones."""
     table = the_table(snapshot)
     table = evolve(
         table,
@@ -111,17 +114,17 @@ def take_rows(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot
 
 
 def emptied_range(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
-    """Where rows were before, of which none is left."""
+    """The range of the former rows, which are all deleted."""
     return tuple(map(range_of_physical, the_table(snapshot).physical_ids))
 
 
 def imported_range(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
-    """What was put, in vain."""
+    """The range of the imported rows, after a rollback."""
     return (range_of_physical(job.exuvia_ids[0]),)
 
 
 def rows_have_come(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
-    """TiDB's events have no kind for it: other rows under another id, as of a TRUNCATE."""
+    """The event of a TRUNCATE: TiDB's events have no kind for other rows under another id."""
     old = the_table(before)
     return JobEvent(type="truncate table", table=after.table, dropped=old, elements=(old.id,))
 
@@ -153,7 +156,7 @@ IMPORT_INTO = load(
         undo=STOP_IMPORT,
         reorg=True,
         alterable=True,
-        ages=False,
+        verification_expires=False,
         without_undo="TRUNCATE TABLE takes the rows away",
     )
 )

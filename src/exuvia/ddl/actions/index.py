@@ -1,22 +1,21 @@
-"""ADD INDEX: readers see the index when every row is in it.  DROP INDEX: readers leave first.
+"""ADD INDEX: readers see the index when every row is in it. DROP INDEX: readers leave first.
 
     ADD    absent -> delete only -> write only -> write reorganization =fill, verify=> public
     DROP   public -> write only -> delete only -> delete reorganization -> absent, emptied later
 
-Several indexes of one statement walk together and are filled by one scan. Undo of ADD INDEX is
-DROP INDEX, entered at the state reached: whatever was written is in the range that is emptied.
-An index on an expression takes its hidden virtual columns along. ADD PRIMARY KEY makes its columns
-NOT NULL: writers obey from the first step, the fill refuses a NULL that is there (1138).
-A partial index (catalog/predicate.py) walks the same path: that entries come and go as a row's
-predicate turns is a duty of whoever writes the row, in every state.
-Source: F1, section 4; seeds 001 to 003.
+Several indexes of one statement walk together and are filled by one scan. Undo of ADD INDEX is DROP
+INDEX, entered at the state reached; all entries written are in the range that is emptied. An index
+on an expression adds and drops its hidden virtual columns. ADD PRIMARY KEY makes its columns NOT
+NULL: writers obey from the first step, and the backfill refuses an existing NULL (1138). A partial
+index (catalog/predicate.py) walks the same path: in every state, writers of a row add or remove its
+entry when the predicate's value changes. Source: F1, section 4; seeds 001 to 003.
 
 RENAME INDEX and ALTER INDEX VISIBLE | INVISIBLE: no entry is touched.
 
     absent -> public      one step, one version
 
-The hidden columns of an index on expressions are named after it and follow its name. An index that
-is invisible is maintained as ever; plans do not read it.
+The hidden columns of an index on expressions are named after it and renamed with it. An invisible
+index is maintained as usual, but plans do not read it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -83,38 +82,40 @@ WRITE_REORG, DELETE_REORG, PUBLIC = (
 
 
 class RenameIndexArgs(NamedTuple):
-    """What RENAME INDEX is asked."""
+    """Arguments of RENAME INDEX."""
 
     name: str
     new_name: str
 
 
 class AlterIndexArgs(NamedTuple):
-    """What ALTER INDEX is asked."""
+    """Arguments of ALTER INDEX."""
 
     name: str
     visible: bool
 
 
 def indexes_of(job: Job) -> tuple[IndexInfo, ...]:
-    """The indexes ADD INDEX or ADD PRIMARY KEY asks for."""
+    """The indexes of ADD INDEX or ADD PRIMARY KEY."""
     return arguments(job, tuple[IndexInfo, ...])
 
 
 def hidden_columns_wanted(job: Job) -> tuple[ColumnInfo, ...]:
-    """The hidden columns of indexes on expressions, of ADD INDEX, in order."""
-    asked = (each.get("hidden_cols", ()) for each in job.raw_args)
-    return msgspec.convert([column for each in asked for column in each], tuple[ColumnInfo, ...])
+    """The hidden columns of ADD INDEX on expressions, in order."""
+    column_lists = (args.get("hidden_cols", ()) for args in job.raw_args)
+    return msgspec.convert(
+        [column for columns in column_lists for column in columns], tuple[ColumnInfo, ...]
+    )
 
 
 def _dropped(job: Job) -> tuple[str, ...]:
-    """The names of the indexes DROP INDEX or DROP PRIMARY KEY asks for."""
+    """The names of the indexes of DROP INDEX or DROP PRIMARY KEY."""
     return arguments(job, tuple[str, ...])
 
 
 def uses_of_added(job: Job) -> Iterator[ElementUse]:
-    """The indexes, and the columns that their parts, expressions and predicates name."""
-    hidden = hidden_columns_wanted(job)
+    """The indexes, and the columns of their parts, expressions and predicates."""
+    hidden_columns = hidden_columns_wanted(job)
     for index in indexes_of(job):
         yield ElementUse("index", "add", index.idx_name.L)
         named = [part.name.L for part in index.idx_cols]
@@ -122,22 +123,22 @@ def uses_of_added(job: Job) -> Iterator[ElementUse]:
         for term in index.exuvia_predicate:
             yield ElementUse("type", "use", term.name.L)
         for column in dict.fromkeys(named):
-            if all(each.name.L != column for each in hidden):
+            if all(hidden_column.name.L != column for hidden_column in hidden_columns):
                 yield ElementUse("column", "use", column)
-    for each in hidden:
-        for column in each.dependences or ():
+    for hidden_column in hidden_columns:
+        for column in hidden_column.dependences or ():
             yield ElementUse("column", "use", column)
 
 
 def uses_of_dropped(job: Job) -> Iterator[ElementUse]:
-    for each in _dropped(job):
-        yield ElementUse("index", "drop", each.lower())
+    for index_name in _dropped(job):
+        yield ElementUse("index", "drop", index_name.lower())
 
 
 def _uses_of_renamed(job: Job) -> Iterator[ElementUse]:
-    asked = arguments(job, RenameIndexArgs)
-    yield ElementUse("index", "modify", asked.name.lower())
-    yield ElementUse("index", "add", asked.new_name.lower())
+    args = arguments(job, RenameIndexArgs)
+    yield ElementUse("index", "modify", args.name.lower())
+    yield ElementUse("index", "add", args.new_name.lower())
 
 
 def _uses_of_shown(job: Job) -> Iterator[ElementUse]:
@@ -152,25 +153,27 @@ def add_index(
     hidden: Sequence[ColumnInfo] = (),
     query: str = "",
 ) -> Job:
-    """ADD INDEX or ADD UNIQUE, one or several that one scan fills. `hidden`: columns that hold
-    expressions of a single index."""
-    wanted = [indexes] if isinstance(indexes, IndexInfo) else list(indexes)
+    """ADD INDEX or ADD UNIQUE, one or several that one scan fills.
+
+    `hidden`: columns with the expressions of a single index.
+    """
+    index_list = [indexes] if isinstance(indexes, IndexInfo) else list(indexes)
     more = {"hidden_cols": msgspec.to_builtins(list(hidden))} if hidden else {}
-    asked = tuple({**msgspec.to_builtins(index), **more} for index in wanted)
-    return _with_home(job_for(ActionCode.ADD_INDEX, database, table, asked, query), wanted)
+    args = tuple({**msgspec.to_builtins(index), **more} for index in index_list)
+    return _with_home(job_for(ActionCode.ADD_INDEX, database, table, args, query), index_list)
 
 
 def _with_home(job: Job, indexes: Sequence[IndexInfo]) -> Job:
-    """It asks for the id that the table's global indexes are to lie under, if they have none."""
-    return evolve(job, exuvia_ids=(0,)) if any(each.is_global for each in indexes) else job
+    """The job with one more id for the table's global indexes, if it adds one."""
+    return evolve(job, exuvia_ids=(0,)) if any(index.is_global for index in indexes) else job
 
 
 def drop_index(
     database: DatabaseInfo, table: TableInfo, index: str | Sequence[str], *, query: str = ""
 ) -> Job:
     """DROP INDEX, one or several."""
-    wanted = (index,) if isinstance(index, str) else tuple(index)
-    return job_for(ActionCode.DROP_INDEX, database, table, wanted, query)
+    names = (index,) if isinstance(index, str) else tuple(index)
+    return job_for(ActionCode.DROP_INDEX, database, table, names, query)
 
 
 def rename_index(
@@ -210,29 +213,29 @@ def drop_primary_key(database: DatabaseInfo, table: TableInfo, *, query: str = "
 
 def index_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1061, also between the indexes of one statement."""
-    taken = {index.idx_name.L for index in the_table(snapshot).indexes}
+    used_names = {index.idx_name.L for index in the_table(snapshot).indexes}
     for index in indexes_of(job):
-        if index.idx_name.L in taken:
+        if index.idx_name.L in used_names:
             return ErrDupKeyName(index.idx_name.O)
-        taken.add(index.idx_name.L)
+        used_names.add(index.idx_name.L)
     return None
 
 
 def indexes_are_too_many(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1069 for the table, 1070 for the parts of one index."""
-    wanted = indexes_of(job)
-    if len(the_table(snapshot).indexes) + len(wanted) > INDEXES_PER_TABLE:
+    indexes = indexes_of(job)
+    if len(the_table(snapshot).indexes) + len(indexes) > INDEXES_PER_TABLE:
         return ErrTooManyKeys(INDEXES_PER_TABLE)
-    longest = max(len(index.idx_cols) for index in wanted)
+    longest = max(len(index.idx_cols) for index in indexes)
     return ErrTooManyKeyParts(KEY_PARTS) if longest > KEY_PARTS else None
 
 
 def column_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    hidden = {column.name.L for column in hidden_columns_wanted(job)}
+    hidden_names = {column.name.L for column in hidden_columns_wanted(job)}
     for index in indexes_of(job):
         names = [part.name for part in index.idx_cols]
         for needed in (*names, *(term.name for term in index.exuvia_predicate)):
-            if needed.L in hidden:
+            if needed.L in hidden_names:
                 continue
             column = the_table(snapshot).column(needed.L)
             if column is None or column.state != SchemaState.PUBLIC:
@@ -240,8 +243,8 @@ def column_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     return None
 
 
-def table_is_not_cut(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """8200: another job has taken the partitions that a global index was to span."""
+def index_does_not_fit_partitions(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    """8200: another job has removed or added the partitions that a global index spans."""
     if the_table(snapshot).partition is not None:
         return _not_for_partitions(indexes_of(job))
     if any(index.is_global for index in indexes_of(job)):
@@ -249,11 +252,11 @@ def table_is_not_cut(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     return None
 
 
-def _not_for_partitions(wanted: tuple[IndexInfo, ...]) -> Refused | None:
-    for index in wanted:
+def _not_for_partitions(indexes: tuple[IndexInfo, ...]) -> Refused | None:
+    for index in indexes:
         if index.is_partial:
-            said = "partial index on partitioned table is not supported"
-            return ErrUnsupportedDDLOperation(f"add partial index: {said}")
+            reason = "partial index on partitioned table is not supported"
+            return ErrUnsupportedDDLOperation(f"add partial index: {reason}")
     return None
 
 
@@ -264,14 +267,14 @@ def table_has_a_primary_key(job: Job, snapshot: CatalogSnapshot) -> Refused | No
 
 
 def hidden_column_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1060 for its own name, 1054 for what its expression names."""
+    """1060 for its own name, 1054 for a column of its expression."""
     table = the_table(snapshot)
     for column in hidden_columns_wanted(job):
         if table.column(column.name.L) is not None:
             return ErrDupFieldName(column.name.O)
         for needed in column.dependences or {}:
-            found = table.column(needed)
-            if found is None or found.state != PUBLIC:
+            column_read = table.column(needed)
+            if column_read is None or column_read.state != PUBLIC:
                 return ErrBadField(needed, "expression")
     return None
 
@@ -291,7 +294,7 @@ def primary_key_is_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | Non
 
 
 def primary_key_is_clustered(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """8200: rows are kept under it."""
+    """8200: rows are stored by it."""
     table = the_table(snapshot)
     if table.pk_is_handle or table.is_common_handle:
         return ErrUnsupportedDDLOperation(
@@ -314,13 +317,17 @@ def primary_key_is_named(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
 
 
 def place_indexes(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The indexes get ids and stand in the table, absent yet, as do their hidden columns."""
+    """The indexes and their hidden columns have ids and are in the table, in state absent."""
     table = the_table(snapshot)
-    hidden = tuple(
+    hidden_columns = tuple(
         evolve(column, id=table.max_col_id + 1 + n, offset=len(table.cols) + n, state=ABSENT)
         for n, column in enumerate(hidden_columns_wanted(job))
     )
-    table = evolve(table, cols=(*table.cols, *hidden), max_col_id=table.max_col_id + len(hidden))
+    table = evolve(
+        table,
+        cols=(*table.cols, *hidden_columns),
+        max_col_id=table.max_col_id + len(hidden_columns),
+    )
     if table.partition is not None and not table.partition.exuvia_home and job.exuvia_ids:
         table = evolve(table, partition=evolve(table.partition, exuvia_home=job.exuvia_ids[0]))
     placed = tuple(
@@ -340,8 +347,8 @@ def place_indexes(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnap
     job = evolve(
         job,
         raw_args=tuple(
-            {**asked, **msgspec.to_builtins(index)}
-            for asked, index in zip(job.raw_args, placed, strict=True)
+            {**args, **msgspec.to_builtins(index)}
+            for args, index in zip(job.raw_args, placed, strict=True)
         ),
         exuvia_elements=tuple(index.id for index in placed),
     )
@@ -355,8 +362,10 @@ def _placed(table: TableInfo, index: IndexInfo, index_id: int) -> IndexInfo:
 
 
 def part_of(table: TableInfo, part: IndexColumn) -> IndexColumn:
-    """On the column of that name or, where the same statement gives the name to a column that is
-    still hidden, on that one."""
+    """The index part on the column of that name.
+
+    If the same statement gives the name to a column that is still hidden, it is on that column.
+    """
     column = table.column(part.name.L)
     if column is None:
         return part
@@ -364,21 +373,21 @@ def part_of(table: TableInfo, part: IndexColumn) -> IndexColumn:
     if coming is not None:
         facts = {"name": coming.name, "offset": coming.offset, "exuvia_column": coming.id}
         return evolve(part, **facts)
-    keyed_anew = has_other_keys(column)
+    uses_new_type = has_other_keys(column)
     facts = {"offset": column.offset, "exuvia_column": column.id}
-    return evolve(part, exuvia_using_changing_type=keyed_anew, **facts)
+    return evolve(part, exuvia_using_changing_type=uses_new_type, **facts)
 
 
 def take_names(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """Each index has its name, and one that it replaces has another."""
+    """Each index has its name; an index that it replaces has another one."""
     table = the_table(snapshot)
     names = {index.id: index.idx_name for index in indexes_of(job)}
-    wanted = {each.L for each in names.values()}
+    new_names = {index_name.L for index_name in names.values()}
     indexes = []
     for index in table.indexes:
         if index.id in names:
             renamed = evolve(index, idx_name=names[index.id])
-        elif index.idx_name.L in wanted:
+        elif index.idx_name.L in new_names:
             renamed = evolve(index, idx_name=going_name(index.idx_name))
         else:
             renamed = index
@@ -387,7 +396,7 @@ def take_names(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapsho
 
 
 def place_primary(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """As `place_indexes`; and from now on writers put no NULL into the key's columns."""
+    """Like `place_indexes`; and writers put no NULL into the key's columns from now on."""
     job, snapshot = place_indexes(job, snapshot)
     return job, evolve(snapshot, table=_not_null_from_now(the_table(snapshot), job.exuvia_elements))
 
@@ -395,13 +404,13 @@ def place_primary(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnap
 def _not_null_from_now(table: TableInfo, elements: tuple[int, ...]) -> TableInfo:
     parts = _parts_of(table, elements)
     columns = tuple(
-        held_to_not_null(column) if column.id in parts and not column.not_null else column
+        with_not_null_announced(column) if column.id in parts and not column.not_null else column
         for column in table.cols
     )
     return evolve(table, cols=columns)
 
 
-def held_to_not_null(column: ColumnInfo) -> ColumnInfo:
+def with_not_null_announced(column: ColumnInfo) -> ColumnInfo:
     """The column with NOT NULL announced to writers, in addition to any announced type."""
     coming = column.exuvia_changing_type or column.type
     return evolve(column, exuvia_changing_type=evolve(coming, Flag=coming.Flag | Flag.NOT_NULL))
@@ -413,7 +422,7 @@ def _parts_of(table: TableInfo, elements: tuple[int, ...]) -> set[int]:
 
 
 def settle_not_null(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """No row has a NULL in the key: its columns say so."""
+    """No row has a NULL in the key: its columns become NOT NULL."""
     table = the_table(snapshot)
     parts = _parts_of(table, job.exuvia_elements)
     columns = tuple(
@@ -425,8 +434,8 @@ def settle_not_null(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSn
     return job, evolve(snapshot, table=evolve(table, cols=columns))
 
 
-def let_null_in(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """Undone: the key's columns are as they were."""
+def allow_null_again(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
+    """After an undo: the key's columns are as before."""
     table = the_table(snapshot)
     parts = _parts_of(table, job.exuvia_elements)
     columns = tuple(
@@ -437,13 +446,13 @@ def let_null_in(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapsh
 
 
 def find_indexes(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The ids of the indexes named."""
+    """Sets the job's elements: the ids of the named indexes."""
     named = [the_table(snapshot).index(text) for text in _dropped(job)]
     return evolve(job, exuvia_elements=tuple(index.id for index in named if index)), snapshot
 
 
 def fill_and_verify(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
-    """Every row is in the index, and the pipeline has compared them (law 9)."""
+    """A wait until every row is in the index, and the pipeline has compared them (law 9)."""
     if snapshot.failure is not None:
         return snapshot.failure
     if snapshot.table_is_empty or snapshot.filled:
@@ -453,20 +462,28 @@ def fill_and_verify(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait |
 
 
 def index_ranges(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
-    """All entries of the job's indexes, but of those that have gone along with a column that the
-    same statement drops."""
+    """All entries of the job's indexes.
+
+    Indexes that a dropped column of the same statement has removed are excluded.
+    """
     table = the_table(snapshot)
-    there = [each for each in job.exuvia_elements if table.index_by_id(each) is not None]
-    return tuple(found for element in there for found in ranges_of_index(table, element))
+    there = [
+        index_id for index_id in job.exuvia_elements if table.index_by_id(index_id) is not None
+    ]
+    return tuple(
+        delete_range for element in there for delete_range in ranges_of_index(table, element)
+    )
 
 
 def index_tombstones(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
-    """What removals left to stop the fill, needed no more once it is over."""
-    return tuple(evolve(each, tombstones_only=True) for each in index_ranges(job, snapshot))
+    """Tombstones by which removals stopped the backfill; unused once it is over."""
+    return tuple(
+        evolve(delete_range, tombstones_only=True) for delete_range in index_ranges(job, snapshot)
+    )
 
 
 def index_added(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
-    """The indexes are there and full."""
+    """The event once the indexes are public and complete."""
     return JobEvent(type="add index", table=after.table, elements=job.exuvia_elements)
 
 
@@ -490,7 +507,7 @@ _ADD_PATH = (
     ),
 )
 
-_DROP_PRIMARY_PATH = (*_DROP_PATH[:-1], _DROP_PATH[-1]._replace(edit=let_null_in))
+_DROP_PRIMARY_PATH = (*_DROP_PATH[:-1], _DROP_PATH[-1]._replace(edit=allow_null_again))
 _ADD_PRIMARY_PATH = (
     _ADD_PATH[0]._replace(edit=place_primary),
     *_ADD_PATH[1:-1],
@@ -518,7 +535,7 @@ ADD_INDEX = load(
         refuses=(
             table_is_missing,
             index_name_is_taken,
-            table_is_not_cut,
+            index_does_not_fit_partitions,
             indexes_are_too_many,
             hidden_column_is_taken,
             column_is_unknown,
@@ -556,7 +573,7 @@ ADD_PRIMARY_KEY = load(
         refuses=(
             table_is_missing,
             table_has_a_primary_key,
-            table_is_not_cut,
+            index_does_not_fit_partitions,
             indexes_are_too_many,
             column_is_unknown,
         ),
@@ -572,57 +589,60 @@ ADD_PRIMARY_KEY = load(
 
 
 def index_is_unknown(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    wanted = str(job.raw_args[0])
-    index = the_table(snapshot).index(wanted)
+    index_name = str(job.raw_args[0])
+    index = the_table(snapshot).index(index_name)
     there = index is not None and index.state == PUBLIC
-    return None if there else ErrKeyDoesNotExist(wanted, the_table(snapshot).name.O)
+    return None if there else ErrKeyDoesNotExist(index_name, the_table(snapshot).name.O)
 
 
 def new_index_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     source, target = arguments(job, RenameIndexArgs)
-    held = the_table(snapshot).index(target)
-    taken = held is not None and held.idx_name.L != source.lower()
-    return ErrDupKeyName(target) if taken else None
+    existing = the_table(snapshot).index(target)
+    is_taken = existing is not None and existing.idx_name.L != source.lower()
+    return ErrDupKeyName(target) if is_taken else None
 
 
 def change_name(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """Another name, for its hidden columns too."""
+    """The index and its hidden columns have another name."""
     table = the_table(snapshot)
-    asked = arguments(job, RenameIndexArgs)
-    found = table.index(asked.name)
-    if found is None:
+    args = arguments(job, RenameIndexArgs)
+    index = table.index(args.name)
+    if index is None:
         return job, snapshot
-    renamed = evolve(found, idx_name=name(asked.new_name), exuvia_generated=False)
-    hidden = set(hidden_columns_of(table, (found.id,)))
+    renamed = evolve(index, idx_name=name(args.new_name), exuvia_generated=False)
+    hidden_ids = set(hidden_columns_of(table, (index.id,)))
     names = {
-        each.id: name(each.name.O.replace(f"_{found.idx_name.O}_", f"_{renamed.idx_name.O}_", 1))
-        for each in table.cols
-        if each.id in hidden
+        column.id: name(
+            column.name.O.replace(f"_{index.idx_name.O}_", f"_{renamed.idx_name.O}_", 1)
+        )
+        for column in table.cols
+        if column.id in hidden_ids
     }
     columns = tuple(
-        evolve(each, name=names[each.id]) if each.id in names else each for each in table.cols
+        evolve(column, name=names[column.id]) if column.id in names else column
+        for column in table.cols
     )
     parts = tuple(
-        evolve(part, name=names.get(part.exuvia_column, part.name)) for part in found.idx_cols
+        evolve(part, name=names.get(part.exuvia_column, part.name)) for part in index.idx_cols
     )
     table = evolve(_with_index(table, evolve(renamed, idx_cols=parts)), cols=columns)
     return job, evolve(snapshot, table=table)
 
 
 def change_visibility(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """Seen by plans or not."""
+    """The index is visible to plans, or not."""
     table = the_table(snapshot)
-    asked = arguments(job, AlterIndexArgs)
-    found = table.index(asked.name)
-    if found is None:
+    args = arguments(job, AlterIndexArgs)
+    index = table.index(args.name)
+    if index is None:
         return job, snapshot
-    changed = evolve(found, is_invisible=not asked.visible)
+    changed = evolve(index, is_invisible=not args.visible)
     return job, evolve(snapshot, table=_with_index(table, changed))
 
 
 def _with_index(table: TableInfo, index: IndexInfo) -> TableInfo:
-    kept = tuple(index if each.id == index.id else each for each in table.indexes)
-    return evolve(table, index_info=kept)
+    indexes = tuple(index if other.id == index.id else other for other in table.indexes)
+    return evolve(table, index_info=indexes)
 
 
 RENAME_INDEX = load(

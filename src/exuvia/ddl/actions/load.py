@@ -1,13 +1,13 @@
-"""CREATE TABLE ... SELECT: nobody sees the table before every row is in it.
+"""CREATE TABLE ... SELECT: clients do not see the table before every row is in it.
 
-    absent -> write only     its name is taken and its rows have a place; clients get 1146
+    absent -> write only     its name is in use and its rows can be loaded; clients get 1146
     write only -> public     once its session has loaded all rows (sql/session/create_select.py)
-        =fill, verify=>      and the pipeline has made the entries of all indexes, and compared them
+        =fill, verify=>      and the pipeline has filled and compared all indexes
 
-Undo is DROP TABLE, entered at the state reached: when the query fails, when the job is cancelled,
-or when the member whose session loads is gone. What was loaded is left to be emptied; the reorg's
-epoch moved, so a session that wakes up late writes nothing more (law 2): every write of the load
-requires that epoch, and so does `finish_load`, which says that all rows are there.
+Undo is DROP TABLE, entered at the state reached. It runs when the query fails, when the job is
+cancelled, or when the member whose session loads is gone. The loaded rows will be emptied. The
+reorg's epoch moves, so a session that wakes up late writes nothing more (law 2). Every write of the
+load requires that epoch, and so does `finish_load`, which stores that all rows are loaded.
 """
 
 from exuvia.base.errors import Refused
@@ -35,20 +35,21 @@ def loader_of(job: Job) -> str:
     return str(further.get("loader", "")) if isinstance(further, dict) else ""
 
 
-def looks_at_its_loader(job: Job) -> ReadSet:
-    """Whether it lives, and whether it is done."""
+def reads_loader(job: Job) -> ReadSet:
+    """Reads whether the loader lives, and whether it has finished."""
     return ReadSet(loader=loader_of(job), own_name="table")
 
 
 def rows_are_loaded(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
-    """Every row is in the table, or will never be; then every entry (law 9)."""
+    """A wait until every row is loaded and every entry filled (law 9); an error without the
+    loader."""
     if snapshot.failure is not None:
         return snapshot.failure
     if not snapshot.is_loaded:
         if not snapshot.loader_lives:
             return ErrUnknown("the node that ran the query of CREATE TABLE is gone")
         return StepWait(ROWS_OF_QUERY())
-    indexes = tuple(each.id for each in the_table(snapshot).indexes if not each.exuvia_clustered)
+    indexes = tuple(index.id for index in the_table(snapshot).indexes if not index.exuvia_clustered)
     if snapshot.table_is_empty or snapshot.filled or not indexes:
         return None
     return StepWait("", reorg.fill_indexes(indexes))
@@ -59,7 +60,7 @@ CREATE_LOADED = load(
         "create table",
         ActionCode.CREATE_TABLE,
         TABLE,
-        reads=looks_at_its_loader,
+        reads=reads_loader,
         refuses=(database_is_missing, table_name_is_taken),
         path=(
             Step(ABSENT, WRITE_ONLY, edit=place_table),
@@ -70,29 +71,29 @@ CREATE_LOADED = load(
 )
 
 
-def way_of_creating(job: Job) -> Action:
-    """The path a CREATE TABLE walks: with rows, with foreign keys, or plain."""
+def action_of_create(job: Job) -> Action:
+    """The action of a CREATE TABLE: with rows, with foreign keys, or plain."""
     return CREATE_LOADED if loader_of(job) else with_keys(job)
 
 
-ACTIONS = (CREATE_TABLE._replace(choose=way_of_creating),)
+ACTIONS = (CREATE_TABLE._replace(choose=action_of_create),)
 
 
 # -- the session that loads ------------------------------------------------------------------------
 
 
 def may_load(job: Job) -> bool:
-    """Whether the table of the job has a place for its rows."""
+    """Whether rows of the job's table can be loaded."""
     return job.schema_state == SchemaState.WRITE_ONLY
 
 
 def epoch_of(txn: Transaction, job_id: int) -> int:
-    """The reorg's epoch; it moves when the job goes on or back."""
+    """The reorg's epoch; it moves when the job continues or rolls back."""
     return keys.read_number(txn.get(keys.meta("reorg", job_id)))
 
 
 def finish_load(txn: Transaction, member: Member, job_id: int, epoch: int, rows: int) -> None:
-    """Say that every row is there. The commit raises Deposed once the job went back."""
+    """Store that every row is loaded. The commit raises Deposed once the job was rolled back."""
     member.guard(txn)
     txn.require_equal(keys.meta("reorg", job_id), keys.number(epoch))
     txn.put(keys.meta("loaded", job_id), keys.number(rows))
@@ -100,11 +101,11 @@ def finish_load(txn: Transaction, member: Member, job_id: int, epoch: int, rows:
 
 
 def is_loaded(txn: Transaction, job_id: int) -> bool:
-    """Whether the rows are there."""
+    """Whether all rows are loaded."""
     return txn.get(keys.meta("loaded", job_id)) is not None
 
 
 def forget_load(txn: Transaction, job_id: int) -> None:
-    """The job has ended."""
+    """Remove the note of `finish_load` when the job has ended."""
     if is_loaded(txn, job_id):
         txn.delete(keys.meta("loaded", job_id))

@@ -1,18 +1,18 @@
-"""Changes of what a table says of itself: one step, one version, no row touched.
+"""Changes of table options: one step, one version, no row touched.
 
     absent -> public
 
     CONVERT TO CHARACTER SET, with a CHECK that reads a text column (catalog/rules.py)
     absent -> write only -> (barrier) write reorganization =rows read=> public
 
-A change of a column's collation is done here only where no index folds by it: sql/schema refuses
-the others, which would have to be built anew.
+A column's collation is changed here only if no index depends on it. Other changes of it are refused
+in sql/schema, because indexes would have to be built again.
 
-EXUVIA_SCHEMA_LOCKED = ON makes the table refuse every other change of its schema, also as the
-parent of a foreign key or the other side of an exchange, until it is OFF: followers of the table
-may rely on its columns (CockroachDB's schema_locked). It is judged in a job's first step
-(ddl/state_machine.py), so what was asked for before it comes through. DROP DATABASE is no change of
-a table: it takes locked ones along. The lock stands in TiDB's field for table locks.
+EXUVIA_SCHEMA_LOCKED = ON makes the table refuse every other change of its schema until it is OFF.
+This includes its use as the parent of a foreign key or the other side of an exchange. Followers of
+the table may rely on its columns (CockroachDB's schema_locked). The lock is checked in the first
+step of a job (ddl/state_machine.py), so jobs submitted earlier are not refused. DROP DATABASE is
+no change of a table: it drops locked ones too. The lock is stored in TiDB's field for table locks.
 """
 
 from typing import NamedTuple
@@ -30,14 +30,16 @@ from exuvia.ddl.job import ActionCode, Job, arguments, job_for
 from exuvia.pipeline import reorg
 
 SCHEMA_LOCK = {"exuvia_schema_locked": True}
-CACHED = 2  # TiDB's number for a table that is cached
+CACHED = 2  # TiDB's number for a cached table
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 WRITE_ONLY, WRITE_REORG = SchemaState.WRITE_ONLY, SchemaState.WRITE_REORG
 
 
 class TableCharsetArgs(NamedTuple):
-    """Arguments of CONVERT TO CHARACTER SET (`columns_too`) and DEFAULT CHARSET. `reads_rows`: a
-    CHECK may have another result for existing rows, so they are read."""
+    """Arguments of CONVERT TO CHARACTER SET (`columns_too`) and DEFAULT CHARSET.
+
+    `reads_rows`: a CHECK may have another result for existing rows, so they are read.
+    """
 
     charset: str
     collate: str
@@ -46,33 +48,33 @@ class TableCharsetArgs(NamedTuple):
 
 
 class RebaseAutoIdArgs(NamedTuple):
-    """What AUTO_INCREMENT = n is asked; `forced`: also below what was given."""
+    """Arguments of AUTO_INCREMENT = n; `forced`: also below allocated ids."""
 
     following: int
     forced: bool
 
 
 class TableCommentArgs(NamedTuple):
-    """What COMMENT = '' is asked."""
+    """Arguments of COMMENT = ''."""
 
     comment: str
 
 
 class SchemaLockArgs(NamedTuple):
-    """What EXUVIA_SCHEMA_LOCKED = ON | OFF is asked."""
+    """Arguments of EXUVIA_SCHEMA_LOCKED = ON | OFF."""
 
     locked: bool
 
 
 class FullTextArgs(NamedTuple):
-    """Names that come and names that go, of FULLTEXT indexes that are asked for and not made."""
+    """Names of FULLTEXT indexes to add and to drop; such indexes are not built."""
 
     added: tuple[str, ...]
     dropped: tuple[str, ...] = ()
 
 
 class Number(NamedTuple):
-    """What AUTO_ID_CACHE (ids a block) and SHARD_ROW_ID_BITS are asked."""
+    """Argument of AUTO_ID_CACHE (ids a block) and SHARD_ROW_ID_BITS."""
 
     value: int
 
@@ -84,7 +86,7 @@ def change_option(
     *args: object,
     query: str = "",
 ) -> Job:
-    """A table option; arguments as in its tuple above, none for CACHE and NOCACHE."""
+    """Change a table option; arguments as in its tuple above, none for CACHE and NOCACHE."""
     return job_for(code, database, table, args, query)
 
 
@@ -106,7 +108,7 @@ def change_charset(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSna
 
 
 def announce_charset(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """Writers obey CHECKs with the converted columns from now on."""
+    """Writers also check CHECKs with the converted columns from now on."""
     args, table = arguments(job, TableCharsetArgs), the_table(snapshot)
     cols = tuple(
         _with_announced(column, _converted(column, args.charset, args.collate))
@@ -116,14 +118,14 @@ def announce_charset(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogS
 
 
 def withdraw_charset(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """Writers check them with the present columns only."""
+    """Writers check CHECKs with the present columns only."""
     table = the_table(snapshot)
     cols = tuple(_with_announced(column, None) for column in table.cols)
     return job, _with(snapshot, evolve(table, cols=cols))
 
 
 def _with_announced(column: ColumnInfo, coming: ColumnInfo | None) -> ColumnInfo:
-    """The public column, and the type that it will have if that is another one."""
+    """The column with its announced type, if it is public and that type is another one."""
     if column.state != PUBLIC:
         return column
     changes = coming is not None and coming.type != column.type
@@ -131,7 +133,7 @@ def _with_announced(column: ColumnInfo, coming: ColumnInfo | None) -> ColumnInfo
 
 
 def rows_obey_checks(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
-    """3819 with the rows that do not."""
+    """3819 with the violating rows."""
     if snapshot.failure is not None:
         return snapshot.failure
     checks = coming_checks(the_table(snapshot))
@@ -141,7 +143,7 @@ def rows_obey_checks(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait 
 
 
 def a_check_came_meanwhile(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1412: a CHECK that the statement did not see would judge rows otherwise."""
+    """1412: a CHECK added since the statement would have another result for existing rows."""
     changed = change_charset(job, snapshot)[1].table
     checks = [rule for rule in rules_touched(snapshot.table, changed) if rule.kind == CHECK]
     is_read = arguments(job, TableCharsetArgs).reads_rows
@@ -155,9 +157,9 @@ def _converted(column: ColumnInfo, charset: str, collate: str) -> ColumnInfo:
 
 
 def rebase_ids(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """Ids go on at another number; blocks that nodes hold are void."""
+    """Ids continue at another number; blocks cached by nodes are void."""
     following, forced = arguments(job, RebaseAutoIdArgs)
-    if not forced:  # a MODIFY of the same statement may have found greater values
+    if not forced:  # a MODIFY of the same statement may have greater values
         following = max(following, snapshot.greatest + 1)
     table = the_table(snapshot)
     return job, _with(
@@ -166,27 +168,27 @@ def rebase_ids(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapsho
 
 
 def change_id_cache(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """Nodes take so many ids at once from now on."""
+    """Nodes allocate this number of ids at once from now on."""
     size = arguments(job, Number).value
     table = evolve(the_table(snapshot), auto_id_cache=size, exuvia_ids_forced=False)
     return job, _with(snapshot, _anew(table))
 
 
 def change_shard_bits(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """Kept and shown; hidden row ids are handed out as before."""
+    """Stored and shown; hidden row ids are allocated as before."""
     table, bits = the_table(snapshot), arguments(job, Number).value
     most = max(bits, table.max_shard_row_id_bits)
     return job, _with(snapshot, evolve(table, ShardRowIDBits=bits, max_shard_row_id_bits=most))
 
 
 def change_cached(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """Kept and shown, and what other changes refuse it for: rows are read as before."""
+    """Stored and shown, and some changes refuse cached tables; rows are read as before."""
     status = CACHED if job.type == ActionCode.CACHE_TABLE else 0
     return job, _with(snapshot, evolve(the_table(snapshot), cache_table_status=status))
 
 
 def change_schema_lock(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """From now on it refuses changes, or takes them again."""
+    """The table refuses changes from now on, or accepts them again."""
     lock = SCHEMA_LOCK if arguments(job, SchemaLockArgs).locked else None
     return job, _with(snapshot, evolve(the_table(snapshot), Lock=lock))
 
@@ -225,7 +227,7 @@ _CHARSET = Action(
     refuses=(table_is_missing, a_check_came_meanwhile),
     mixes=True,
     changes_columns=True,
-    judges=lambda job, table: all_links(table),  # the statement judged both definitions
+    judges=lambda job, table: all_links(table),  # the statement has validated both definitions
 )
 READ_CHARSET = load(
     _CHARSET._replace(
@@ -257,7 +259,7 @@ SCHEMA_LOCKED = _in_one_step(
 FULLTEXT = _in_one_step("exuvia fulltext", ActionCode.EXUVIA_FULLTEXT, change_fulltext, mixes=True)
 
 
-_BESIDE_THE_LOCK = (
+_ALLOWED_WHEN_LOCKED = (
     ActionCode.EXUVIA_SCHEMA_LOCKED,
     ActionCode.EXUVIA_CHANGE_LOG,
     ActionCode.EXUVIA_END_UNDO,
@@ -265,16 +267,16 @@ _BESIDE_THE_LOCK = (
 
 
 def schema_is_locked(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """8200, for a change of a table that is locked, or of another one that the job involves."""
-    if job.type in _BESIDE_THE_LOCK:
-        return None  # followers may rely on its columns still
+    """8200 for a change of a locked table, or of another one that the job involves."""
+    if job.type in _ALLOWED_WHEN_LOCKED:
+        return None  # these do not change its columns
     involved = {job.table_id, *job.exuvia_tables}
     tables = (*((snapshot.table,) if snapshot.table is not None else ()), *snapshot.others)
     for table in tables:
         if table.id in involved and table.Lock == SCHEMA_LOCK:
             return ErrUnsupportedDDLOperation.with_text(
                 f"schema changes are disallowed on table '{table.name.O}' because it is locked; "
-                f"ALTER TABLE {table.name.O} EXUVIA_SCHEMA_LOCKED = OFF takes the lock off"
+                f"ALTER TABLE {table.name.O} EXUVIA_SCHEMA_LOCKED = OFF unlocks it"
             )
     return None
 

@@ -1,28 +1,28 @@
 """ADD, DROP and TRUNCATE PARTITION: no row is read or written, unless indexes are global.
 
-    ADD        absent -> replica only -> public           nobody knows it until it is public
+    ADD        absent -> replica only -> public           not usable until it is public
     DROP       public -> write only -> delete only -> delete reorganization -> absent
     TRUNCATE   public -> write only -> delete only -> delete reorganization -> absent
 
     DROP        write only: neither read nor written, values of its range are refused (1526)
                 delete only: gone; the range of the next partition, or DEFAULT, takes its values
-    TRUNCATE    write only: new ids stand ready; delete only: they are used, the old ones are not
+    TRUNCATE    write only: new ids are in the table; delete only: they are used, the old ones not
 
-Entries of global indexes that name rows of such a partition (tests/laws has the model):
+Entries of global indexes for rows of such a partition (tests/laws has the model):
 
-    first step        1062 for who would put another row under the key: writers one state behind
+    first step        1062 for a writer of another row with the key: writers one state earlier
                       still read and write those rows
-    dead              nobody does: the entry counts as absent. DROP from delete only on, TRUNCATE
-                      from delete reorganization on (`PartitionInfo.dead`)
+    dead              no statement uses them: the entry counts as absent. DROP from delete only on,
+                      TRUNCATE from delete reorganization on (`PartitionInfo.dead`)
     delete reorg      they are removed, by the partition's rows (pipeline/kernels/clean.py), before
-                      the rows are left to be emptied
+                      the rows are emptied
 
-Readers leave out what names a partition that they do not read, in every state.
+In every state, readers skip entries of partitions that they do not read.
 
-A dropped id is out of use two revisions before its range is left to be emptied: whoever could still
-write there is refused by then (law 1), and with the metadata lock has been waited for. So no writer
-of the other partitions is refused. Undo of ADD forgets the new partitions; that of TRUNCATE, until
-the new ids are used, likewise.
+A dropped id is out of use two revisions before its range is emptied. By then late writers are
+refused (law 1), and with the metadata lock they have been waited for. So writers of the other
+partitions are not refused. Undo of ADD removes the new partitions; so does undo of TRUNCATE, until
+the new ids are used.
 """
 
 from collections.abc import Sequence
@@ -60,13 +60,13 @@ _AT_REST = (ABSENT, PUBLIC)
 
 
 class AddPartitionArgs(NamedTuple):
-    """What ADD PARTITION is asked; the job asks for an id for each."""
+    """Arguments of ADD PARTITION; the job needs an id for each."""
 
     definitions: tuple[PartitionDefinition, ...]
 
 
 class NamedPartitionsArgs(NamedTuple):
-    """What DROP and TRUNCATE PARTITION are asked; TRUNCATE asks for an id for each."""
+    """Arguments of DROP and TRUNCATE PARTITION; TRUNCATE needs an id for each."""
 
     names: tuple[str, ...]
 
@@ -79,27 +79,27 @@ def add_partition(
     query: str = "",
 ) -> Job:
     """ADD PARTITION (definitions) of RANGE and LIST."""
-    asked = AddPartitionArgs(tuple(definitions))
-    job = job_for(ActionCode.ADD_PARTITION, database, table, asked, query)
-    given = refs_in(definitions)
-    return evolve(job, exuvia_ids=(0,) * len(definitions), exuvia_policies=given)
+    args = AddPartitionArgs(tuple(definitions))
+    job = job_for(ActionCode.ADD_PARTITION, database, table, args, query)
+    policies = refs_in(definitions)
+    return evolve(job, exuvia_ids=(0,) * len(definitions), exuvia_policies=policies)
 
 
 def drop_partition(
     database: DatabaseInfo, table: TableInfo, names: Sequence[str], *, query: str = ""
 ) -> Job:
     """DROP PARTITION."""
-    asked = NamedPartitionsArgs(tuple(names))
-    return _cleaning(job_for(ActionCode.DROP_PARTITION, database, table, asked, query), table)
+    args = NamedPartitionsArgs(tuple(names))
+    return _cleaning(job_for(ActionCode.DROP_PARTITION, database, table, args, query), table)
 
 
 def _cleaning(job: Job, table: TableInfo) -> Job:
-    """It takes a reorg worker where global indexes are to be cleaned."""
+    """The job as a reorg job if global indexes have to be cleaned."""
     return evolve(job, reorg_meta={}) if table.global_indexes else job
 
 
 def has_clean_path(job: Job) -> bool:
-    """Whether it was asked for while the table had global indexes."""
+    """Whether the table had global indexes when the job was submitted."""
     return job.reorg_meta is not None
 
 
@@ -114,20 +114,20 @@ def truncate_partition(
 
 
 def partition_of(snapshot: CatalogSnapshot) -> PartitionInfo:
-    """The table's partitions, which the refusals have made sure of. Raises Broken."""
-    found = the_table(snapshot).partition
-    if found is None:
+    """The table's partitions, which the refusals have checked. Raises Broken."""
+    partition = the_table(snapshot).partition
+    if partition is None:
         raise Broken("the partitions of a running job are gone")
-    return found
+    return partition
 
 
 def with_partition(snapshot: CatalogSnapshot, partition: PartitionInfo | None) -> CatalogSnapshot:
-    """The snapshot with the table cut so."""
+    """The snapshot with these partitions of the table."""
     return evolve(snapshot, table=evolve(the_table(snapshot), partition=partition))
 
 
 def move_partition(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSnapshot:
-    """The state and the action stand in the partitions while they change."""
+    """The table's partitions with the job's state and action while they change."""
     partition = the_table(snapshot).partition
     if partition is None:
         return snapshot
@@ -144,8 +144,8 @@ def named(names: tuple[str, ...], table: TableInfo) -> tuple[PartitionDefinition
     """The partitions of these names."""
     if table.partition is None:
         return ()
-    found = (table.partition.definition(text) for text in names)
-    return tuple(each for each in found if each is not None)
+    matches = (table.partition.definition(text) for text in names)
+    return tuple(definition for definition in matches if definition is not None)
 
 
 def _names(job: Job) -> tuple[str, ...]:
@@ -153,14 +153,14 @@ def _names(job: Job) -> tuple[str, ...]:
 
 
 def definitions_of(job: Job) -> tuple[PartitionDefinition, ...]:
-    """The partitions that ADD asks for, under the ids the job was given."""
+    """The partitions of ADD, with the job's ids."""
     pairs = zip(arguments(job, AddPartitionArgs).definitions, job.exuvia_ids, strict=True)
-    return tuple(evolve(each, id=number) for each, number in pairs)
+    return tuple(evolve(definition, id=number) for definition, number in pairs)
 
 
-def ranges_of(gone: tuple[PartitionDefinition, ...]) -> tuple[DeleteRange, ...]:
-    """Rows and entries of partitions. Nobody brings them back: they are not kept."""
-    return tuple(range_of_physical(each.id) for each in gone)
+def ranges_of(removed: tuple[PartitionDefinition, ...]) -> tuple[DeleteRange, ...]:
+    """Rows and entries of partitions. They cannot be recovered, so they are not retained."""
+    return tuple(range_of_physical(definition.id) for definition in removed)
 
 
 # -- refusals --------------------------------------------------------------------------------------
@@ -171,9 +171,9 @@ def table_is_not_partitioned(job: Job, snapshot: CatalogSnapshot) -> Refused | N
 
 
 def partition_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    for each in definitions_of(job):
-        if partition_of(snapshot).definition(each.name.L) is not None:
-            return ErrSameNamePartition(each.name.O)
+    for definition in definitions_of(job):
+        if partition_of(snapshot).definition(definition.name.L) is not None:
+            return ErrSameNamePartition(definition.name.O)
     return None
 
 
@@ -195,7 +195,7 @@ def partitions_are_all(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
 
 
 def global_index_has_come(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """Another job made one since this was asked for: nothing here would clean it."""
+    """8028: a global index was added after the job was submitted, and would not be cleaned."""
     came = the_table(snapshot).global_indexes and not has_clean_path(job)
     return ErrInfoSchemaChanged() if came else None
 
@@ -204,21 +204,21 @@ def global_index_has_come(job: Job, snapshot: CatalogSnapshot) -> Refused | None
 
 
 def place_added(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The new ones stand beside the others; nobody reads or writes them."""
+    """The new partitions are in the table; no statement reads or writes them."""
     partition = evolve(partition_of(snapshot), adding_definitions=definitions_of(job))
     return job, with_partition(snapshot, partition)
 
 
 def show_added(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The new ones are behind the others."""
+    """The new partitions follow the others."""
     partition = partition_of(snapshot)
     definitions = (*partition.definitions, *partition.adding_definitions)
-    shown = evolve(partition, definitions=definitions, adding_definitions=(), num=len(definitions))
-    return job, with_partition(snapshot, shown)
+    public = evolve(partition, definitions=definitions, adding_definitions=(), num=len(definitions))
+    return job, with_partition(snapshot, public)
 
 
 def forget_changes(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """As if nothing had begun."""
+    """The table without the change, after a rollback."""
     partition = evolve(partition_of(snapshot), adding_definitions=(), dropping_definitions=())
     return job, with_partition(snapshot, partition)
 
@@ -231,7 +231,7 @@ def partitions_added(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) 
 
 
 def hide_dropped(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """They are neither read nor written; values of theirs go nowhere."""
+    """The partitions are neither read nor written; their values are refused."""
     partition = partition_of(snapshot)
     return job, with_partition(
         snapshot, evolve(partition, dropping_definitions=named(_names(job), the_table(snapshot)))
@@ -239,36 +239,40 @@ def hide_dropped(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnaps
 
 
 def remove_dropped(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """Others take their values."""
+    """Other partitions take their values."""
     partition = partition_of(snapshot)
-    gone = {each.id for each in partition.dropping_definitions}
-    kept = tuple(each for each in partition.definitions if each.id not in gone)
-    return job, with_partition(snapshot, evolve(partition, definitions=kept, num=len(kept)))
+    dropped_ids = {definition.id for definition in partition.dropping_definitions}
+    remaining = tuple(
+        definition for definition in partition.definitions if definition.id not in dropped_ids
+    )
+    return job, with_partition(
+        snapshot, evolve(partition, definitions=remaining, num=len(remaining))
+    )
 
 
 def forget_dropped(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """Nothing of them is left in the table."""
+    """The table without the dropped partitions."""
     return job, with_partition(snapshot, evolve(partition_of(snapshot), dropping_definitions=()))
 
 
 def dropped_ranges(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
-    """All that lies under the dropped ids."""
+    """Everything under the dropped ids."""
     return ranges_of(partition_of(snapshot).dropping_definitions)
 
 
 def global_indexes_are_clean(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
-    """No entry names a row of the dropped partitions."""
+    """A wait until no entry has a row of the dropped partitions."""
     if snapshot.failure is not None:
         return snapshot.failure
     indexes = tuple(index.id for index in the_table(snapshot).global_indexes)
     if snapshot.filled or not indexes:
         return None
-    gone = tuple(each.id for each in partition_of(snapshot).dropping_definitions)
-    return StepWait("", reorg.clean_indexes(indexes, gone))
+    dropped_ids = tuple(definition.id for definition in partition_of(snapshot).dropping_definitions)
+    return StepWait("", reorg.clean_indexes(indexes, dropped_ids))
 
 
 def _emptied(event: Publish, after: After | None = None) -> tuple[Step, ...]:
-    """Two revisions after they were used last the dropped ids are left to be emptied."""
+    """The last steps: two revisions after their last use, the dropped ids are emptied."""
     return (
         Step(DELETE_ONLY, DELETE_REORG),
         Step(
@@ -283,37 +287,39 @@ def _emptied(event: Publish, after: After | None = None) -> tuple[Step, ...]:
 
 
 def partitions_dropped(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
-    gone = partition_of(before).dropping_definitions
-    return JobEvent(type="drop partition", table=after.table, removed=gone)
+    dropped = partition_of(before).dropping_definitions
+    return JobEvent(type="drop partition", table=after.table, removed=dropped)
 
 
 # -- TRUNCATE --------------------------------------------------------------------------------------
 
 
 def prepare_empty(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The same partitions under new ids stand ready."""
+    """The same partitions under new ids are in the table, not used yet."""
     old = named(_names(job), the_table(snapshot))
     pairs = zip(old, job.exuvia_ids, strict=True)
-    new = tuple(evolve(each, id=number) for each, number in pairs)
+    new = tuple(evolve(definition, id=number) for definition, number in pairs)
     partition = evolve(partition_of(snapshot), adding_definitions=new, dropping_definitions=old)
     return job, with_partition(snapshot, partition)
 
 
 def use_empty(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The new ids take the places of the old ones."""
+    """The new ids replace the old ones."""
     partition = partition_of(snapshot)
-    new = {each.name.L: each for each in partition.adding_definitions}
-    definitions = tuple(new.get(each.name.L, each) for each in partition.definitions)
+    new = {definition.name.L: definition for definition in partition.adding_definitions}
+    definitions = tuple(
+        new.get(definition.name.L, definition) for definition in partition.definitions
+    )
     return job, with_partition(
         snapshot, evolve(partition, definitions=definitions, adding_definitions=())
     )
 
 
 def partitions_truncated(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
-    """They are empty, under new ids."""
-    gone = partition_of(before).dropping_definitions
+    """The event once they are empty, under new ids."""
+    dropped = partition_of(before).dropping_definitions
     new = named(_names(job), the_table(after))
-    return JobEvent(type="truncate partition", table=after.table, added=new, removed=gone)
+    return JobEvent(type="truncate partition", table=after.table, added=new, removed=dropped)
 
 
 FORGET_ADDED = Action(

@@ -1,16 +1,16 @@
-"""EXCHANGE PARTITION p WITH TABLE t: no row moves, two ids change places.
+"""EXCHANGE PARTITION p WITH TABLE t: two ids are swapped, and no row moves.
 
     absent -> write only                 either side refuses rows that do not fit the other (1737):
-                                         its bounds, and the CHECKs of where they are to go
-    write only -> write reorganization   (barrier) no writer is left who does not
+                                         its bounds, and the CHECKs of the other side
+    write only -> write reorganization   (barrier) all writers do so
         =validate: every row of both sides fits=>
     write reorganization -> delete reorganization   (barrier) older writers are waited for
-    delete reorganization -> public      the ids of the two physical tables change places
+    delete reorganization -> public      the ids of the two physical tables are swapped
 
-Both tables keep their own ids: the partition's definition gets the id that the table's rows lie
-under, and the table remembers the partition's (`exuvia_physical`). The last step takes both away
-from their writers (law 1), and carries the counters of ids over: rows that came bear ids of the
-other table. Two revisions, two schema versions; until the last step all can be undone.
+Both tables keep their own ids. The partition's definition gets the id of the table's rows, and the
+table has the partition's former id (`exuvia_physical`). The last step fences the writers of both
+(law 1). It copies the id counters to the other side, because rows have ids of the other table. Two
+revisions, two schema versions; everything can be undone until the last step.
 """
 
 from collections.abc import Iterable
@@ -57,7 +57,7 @@ _OF_NO_ROW = (
 
 
 class Exchanging(msgspec.Struct, frozen=True):
-    """The job's argument. `checks`: CHECKs are to be obeyed, too."""
+    """The job's argument. `checks`: rows must satisfy CHECKs, too."""
 
     partition: str
     table_id: int
@@ -69,61 +69,62 @@ class Exchanging(msgspec.Struct, frozen=True):
 def exchange_partition(
     database: DatabaseInfo,
     table: TableInfo,
-    asked: Exchanging,
+    args: Exchanging,
     schema_id: int,
     *,
     query: str = "",
 ) -> Job:
     """EXCHANGE PARTITION; `schema_id`: the database of the other table."""
-    job = job_for(ActionCode.EXCHANGE_PARTITION, database, table, (asked,), query)
+    job = job_for(ActionCode.EXCHANGE_PARTITION, database, table, (args,), query)
     schemas = (schema_id,) if schema_id != database.id else ()
-    return evolve(job, exuvia_tables=(asked.table_id,), exuvia_schemas=schemas)
+    return evolve(job, exuvia_tables=(args.table_id,), exuvia_schemas=schemas)
 
 
-def asked(job: Job) -> Exchanging:
-    """What the job asks for."""
+def exchange_of(job: Job) -> Exchanging:
+    """The job's argument."""
     return arguments(job, tuple[Exchanging])[0]
 
 
-def looks_at_the_table(job: Job) -> ReadSet:
-    """The table that is to change places with the partition."""
-    return ReadSet(tables=(asked(job).table_id,))
+def reads_other_table(job: Job) -> ReadSet:
+    """Reads the table that is exchanged with the partition."""
+    return ReadSet(tables=(exchange_of(job).table_id,))
 
 
 def plain_of(job: Job, snapshot: CatalogSnapshot) -> TableInfo:
-    """That table. Raises Broken."""
-    found = snapshot.other(asked(job).table_id)
-    if found is None:
+    """The table that is exchanged with the partition. Raises Broken."""
+    plain = snapshot.other(exchange_of(job).table_id)
+    if plain is None:
         raise Broken("a table that is exchanged is gone")
-    return found
+    return plain
 
 
 def _definition(job: Job, snapshot: CatalogSnapshot) -> PartitionDefinition:
-    found = partition_of(snapshot).definition(asked(job).partition)
-    if found is None:
+    definition = partition_of(snapshot).definition(exchange_of(job).partition)
+    if definition is None:
         raise Broken("a partition that is exchanged is gone")
-    return found
+    return definition
 
 
 # -- refusals --------------------------------------------------------------------------------------
 
 
 def tables_differ(one: TableInfo, other: TableInfo) -> bool:
-    """Whether rows or entries of one could not be those of the other."""
-    alike = (
+    """Whether rows or entries of one table could not belong to the other."""
+    same_definition = (
         _whole(one) == _whole(other)
-        and [_column(each) for each in one.cols] == [_column(each) for each in other.cols]
-        and {_index(each) for each in one.indexes} == {_index(each) for each in other.indexes}
+        and [_column(column) for column in one.cols] == [_column(column) for column in other.cols]
+        and {_index(index) for index in one.indexes} == {_index(index) for index in other.indexes}
     )
     layouts = joint_layouts(one, other)
-    return not alike or layouts is None or not _filled_alike(one, other, layouts)
+    return not same_definition or layouts is None or not _filled_alike(one, other, layouts)
 
 
 def misfit(one: TableInfo, other: TableInfo) -> Refused | None:
-    """The error that forbids the exchange, or None.
+    """The error that refuses the exchange, or None.
 
     1736 if the definitions differ. 1731 names the first column or index with equal definitions and
-    different ids: the tables have had different schema changes."""
+    different ids: the tables have had different schema changes.
+    """
     if not tables_differ(one, other):
         return None
     if _whole(one) == _whole(other) and len(one.cols) == len(other.cols):
@@ -136,17 +137,17 @@ def misfit(one: TableInfo, other: TableInfo) -> Refused | None:
             (f"index: {index.idx_name.O}", _index(index), named.get(index.idx_name.L))
             for index in one.indexes
         ]
-        for named_as, own, its in pairs:
+        for element_name, own, its in pairs:
             if its is None or own[1:] != its[1:]:
                 break
             if own != its:
-                return ErrPartitionExchangeDifferentOption(named_as)
+                return ErrPartitionExchangeDifferentOption(element_name)
     return ErrTablesDifferentMetadata()
 
 
 def _filled_alike(one: TableInfo, other: TableInfo, layouts: Iterable[Layout]) -> bool:
-    """Whether rows older than a column show the same in it, whichever table they are read from."""
-    stored = [{each.column for each in layout.columns} for layout in layouts]
+    """Whether rows older than a column have the same value in it, in both tables."""
+    stored = [{column.column for column in layout.columns} for layout in layouts]
     return all(
         origin_default_of(own) == origin_default_of(its)
         for own, its in zip(one.cols, other.cols, strict=True)
@@ -155,15 +156,15 @@ def _filled_alike(one: TableInfo, other: TableInfo, layouts: Iterable[Layout]) -
 
 
 def virtual_columns_differ(one: TableInfo, other: TableInfo) -> bool:
-    """Whether a column is computed as it is read in one of them alone."""
-    virtual = [[each.is_virtual for each in table.public_columns] for table in (one, other)]
+    """Whether a column is virtual in one of them only."""
+    virtual = [[column.is_virtual for column in table.public_columns] for table in (one, other)]
     return len(virtual[0]) == len(virtual[1]) and virtual[0] != virtual[1]
 
 
 def policies_differ(table: TableInfo, partition: str, plain: TableInfo) -> bool:
-    """Whether rows that change places would change their placement policy too."""
-    found = table.partition.definition(partition) if table.partition is not None else None
-    own = found.policy_ref_info if found is not None else None
+    """Whether the exchange would change the placement policy of rows."""
+    definition = table.partition.definition(partition) if table.partition is not None else None
+    own = definition.policy_ref_info if definition is not None else None
     own, other = own or table.policy_ref_info, plain.policy_ref_info
     return (own and own.id) != (other and other.id)
 
@@ -176,8 +177,7 @@ def _whole(table: TableInfo) -> tuple[object, ...]:
 
 
 def _bare(kind: FieldType) -> FieldType:
-    """The type without what keys and defaults say of it, and an integer's without how wide it is
-    shown."""
+    """The type without the flags of keys and defaults, and without an integer's display width."""
     width = -1 if kind.Tp in INTEGER_BITS else kind.Flen
     return evolve(kind, Flag=kind.Flag & ~_OF_NO_ROW, Flen=width)
 
@@ -186,43 +186,50 @@ Identified = tuple[object, ...]
 """An id, and the properties that must be equal."""
 
 
-def _column(each: ColumnInfo) -> Identified:
-    kind = _bare(each.type)
-    return (each.id, each.name.L, kind, each.state, each.hidden, each.generated_expr_string)
+def _column(column: ColumnInfo) -> Identified:
+    kind = _bare(column.type)
+    return (
+        column.id,
+        column.name.L,
+        kind,
+        column.state,
+        column.hidden,
+        column.generated_expr_string,
+    )
 
 
-def _index(each: IndexInfo) -> Identified:
-    parts = tuple((part.exuvia_column, part.length) for part in each.idx_cols)
-    kind = each.is_unique, each.is_primary, each.exuvia_clustered, each.state
-    return (each.id, each.idx_name.L, parts, kind, each.exuvia_predicate)
+def _index(index: IndexInfo) -> Identified:
+    parts = tuple((part.exuvia_column, part.length) for part in index.idx_cols)
+    kind = index.is_unique, index.is_primary, index.exuvia_clustered, index.state
+    return (index.id, index.idx_name.L, parts, kind, index.exuvia_predicate)
 
 
 def joint_layouts(one: TableInfo, other: TableInfo) -> tuple[Layout, ...] | None:
-    """Layouts of both; None where a number means two of them, whatever the keys were then."""
-    found = {each.id: each for each in one.exuvia_layouts}
-    for each in other.exuvia_layouts:
-        if _without_keys(found.setdefault(each.id, each)) != _without_keys(each):
+    """The layouts of both; None if a number has different layouts, apart from key flags."""
+    layouts = {layout.id: layout for layout in one.exuvia_layouts}
+    for layout in other.exuvia_layouts:
+        if _without_keys(layouts.setdefault(layout.id, layout)) != _without_keys(layout):
             return None
-    return tuple(found[number] for number in sorted(found))
+    return tuple(layouts[number] for number in sorted(layouts))
 
 
 def _without_keys(layout: Layout) -> Layout:
-    plain = tuple(evolve(each, type=_bare(each.type)) for each in layout.columns)
+    plain = tuple(evolve(column, type=_bare(column.type)) for column in layout.columns)
     return evolve(layout, columns=plain)
 
 
 def exchange_is_impossible(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    table, wanted = the_table(snapshot), asked(job)
-    if partition_of(snapshot).definition(wanted.partition) is None:
-        return ErrUnknownPartition(wanted.partition, table.name.O)
-    plain = snapshot.other(wanted.table_id)
+    table, args = the_table(snapshot), exchange_of(job)
+    if partition_of(snapshot).definition(args.partition) is None:
+        return ErrUnknownPartition(args.partition, table.name.O)
+    plain = snapshot.other(args.table_id)
     if plain is None or plain.state != PUBLIC:
         return ErrNoSuchTable(job.schema_name, "the table to exchange")
     if plain.partition is not None:
         return ErrPartitionExchangePartTable(plain.name.O)
     for index in table.global_indexes:
         return ErrPartitionExchangeDifferentOption(f"global index: {index.idx_name.O}")
-    if policies_differ(table, wanted.partition, plain):
+    if policies_differ(table, args.partition, plain):
         return ErrTablesDifferentMetadata()
     return misfit(table, plain)
 
@@ -231,18 +238,18 @@ def exchange_is_impossible(job: Job, snapshot: CatalogSnapshot) -> Refused | Non
 
 
 def _replaced(snapshot: CatalogSnapshot, table: TableInfo, plain: TableInfo) -> CatalogSnapshot:
-    others = tuple(plain if each.id == plain.id else each for each in snapshot.others)
+    others = tuple(plain if other.id == plain.id else other for other in snapshot.others)
     return evolve(snapshot, table=table, others=others)
 
 
 def refuse_misfits(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """Rows of either must fit where they are to go; both read the rows of either."""
+    """Rows of either side must fit the other one; both tables can read the rows of either."""
     table, plain = the_table(snapshot), plain_of(job, snapshot)
     layouts = joint_layouts(table, plain) or ()
     theirs = ExchangeInfo(
         exchange_partition_table_id=plain.id,
         exchange_partition_def_id=_definition(job, snapshot).id,
-        exuvia_validate=asked(job).validate,
+        exuvia_validate=exchange_of(job).validate,
         exuvia_checks=_obeyed(job, plain),
     )
     own = evolve(
@@ -258,14 +265,14 @@ def refuse_misfits(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSna
 
 
 def _obeyed(job: Job, table: TableInfo) -> tuple[ConstraintInfo, ...]:
-    """The CHECKs that rows must obey to come to that table."""
-    if not (asked(job).validate and asked(job).checks):
+    """The CHECKs that rows must obey to move into that table."""
+    if not (exchange_of(job).validate and exchange_of(job).checks):
         return ()
-    return tuple(each for each in table.checks if each.binds)
+    return tuple(check for check in table.checks if check.binds)
 
 
 def touch(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The table's revision moves on along with that of the partitioned one."""
+    """The other table's revision moves with that of the partitioned one."""
     table, plain = the_table(snapshot), plain_of(job, snapshot)
     rule = plain.exuvia_exchange
     if rule is None:
@@ -275,7 +282,7 @@ def touch(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
 
 
 def close_both(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """As `touch`; and no transaction begins to write either from here."""
+    """Like `touch`; and no new transaction can write either table."""
     job, snapshot = touch(job, snapshot)
     return job, _replaced(snapshot, closing(the_table(snapshot)), closing(plain_of(job, snapshot)))
 
@@ -284,22 +291,26 @@ def every_row_fits(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | 
     """1737, unless WITHOUT VALIDATION."""
     if snapshot.failure is not None:
         return snapshot.failure
-    if snapshot.filled or not asked(job).validate:
+    if snapshot.filled or not exchange_of(job).validate:
         return None
     table, plain = the_table(snapshot), plain_of(job, snapshot)
     sides = plain.physical_ids[0], _definition(job, snapshot).id
     checks = bool(_obeyed(job, table) or _obeyed(job, plain))
-    return StepWait("", reorg.exchange_rows(asked(job).router, *sides, checks=checks))
+    return StepWait("", reorg.exchange_rows(exchange_of(job).router, *sides, checks=checks))
 
 
 def exchange(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """Swap the two ids, and the ATTRIBUTES, which belong to the rows as in TiDB. New row ids are
-    greater than those of both."""
-    table, plain, gone = the_table(snapshot), plain_of(job, snapshot), _definition(job, snapshot)
+    """Swap the two ids, and the ATTRIBUTES, which belong to the rows as in TiDB.
+
+    New row ids are greater than those of both.
+    """
+    table, plain, former = the_table(snapshot), plain_of(job, snapshot), _definition(job, snapshot)
     attributes = plain.exuvia_attributes
-    came = evolve(gone, id=plain.physical_ids[0], exuvia_attributes=attributes)
+    came = evolve(former, id=plain.physical_ids[0], exuvia_attributes=attributes)
     partition = partition_of(snapshot)
-    definitions = tuple(came if each == gone else each for each in partition.definitions)
+    definitions = tuple(
+        came if definition == former else definition for definition in partition.definitions
+    )
     table = evolve(
         table,
         partition=evolve(partition, definitions=definitions),
@@ -309,8 +320,8 @@ def exchange(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]
     plain = evolve(
         plain,
         exuvia_exchange=None,
-        exuvia_physical=0 if gone.id == plain.id else gone.id,
-        exuvia_attributes=gone.exuvia_attributes,
+        exuvia_physical=0 if former.id == plain.id else former.id,
+        exuvia_attributes=former.exuvia_attributes,
         exuvia_ids_epoch=plain.exuvia_ids_epoch + 1,
     )
     carried = evolve(snapshot, carries=((table.id, plain.id), (plain.id, table.id)))
@@ -318,21 +329,21 @@ def exchange(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]
 
 
 def forget_rule(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """As if nothing had begun."""
+    """The tables without the exchange, after a rollback."""
     table, plain = (
-        evolve(opened(each), exuvia_exchange=None)
-        for each in (the_table(snapshot), plain_of(job, snapshot))
+        evolve(opened(table), exuvia_exchange=None)
+        for table in (the_table(snapshot), plain_of(job, snapshot))
     )
     return job, _replaced(snapshot, table, plain)
 
 
 def both_tables(job: Job, snapshot: CatalogSnapshot) -> tuple[int, ...]:
-    """Ids whose writers must plan anew."""
-    return (job.table_id, asked(job).table_id)
+    """Ids of the tables whose writers must plan again."""
+    return (job.table_id, exchange_of(job).table_id)
 
 
 def partition_exchanged(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
-    """They have changed places."""
+    """The event once they are exchanged."""
     came = _definition(job, after)
     table, plain = after.table, plain_of(job, after)
     return JobEvent(type="exchange partition", table=table, added=(came,), dropped=plain)
@@ -346,7 +357,7 @@ KEEP_PLACES = Action(
         Step(DELETE_REORG, WRITE_ONLY, edit=touch, barrier=True),
         Step(WRITE_ONLY, ABSENT, edit=forget_rule),
     ),
-    reads=looks_at_the_table,
+    reads=reads_other_table,
 )
 EXCHANGE_PARTITION = load(
     Action(
@@ -367,7 +378,7 @@ EXCHANGE_PARTITION = load(
             ),
         ),
         undo=KEEP_PLACES,
-        reads=looks_at_the_table,
+        reads=reads_other_table,
         reorg=True,
     )
 )

@@ -3,28 +3,28 @@
     absent -> delete only =renumber=> write only -> write reorganization =move, verify=>
         delete reorganization -> public -> absent
 
-The *other* set of partitions is written beside the one that is read, by the duty of the state:
+Readers use one set of partitions. Writers also write the *other set*, by the duty of the state:
 
     delete only               rows that change are removed from the new set
     write only, write reorg   every write is done in both sets
     delete reorganization     readers have switched; the old set is still written, so this can be
                               undone
-    public                    the old set is written no more
-    absent                    it is left to be emptied
+    public                    the old set is no longer written
+    absent                    the old set is emptied
 
-Two neighbours of that row are always compatible, as for an index (F1). Undo walks back through
-write only and delete only, and leaves the new set to be emptied. A table without partitions is for
-that time one whose only partition is all of it (type none); REMOVE PARTITIONING ends with the one
-partition's id as the place of the table's rows (`exuvia_physical`). PARTITION BY leaves that id as
-it is, so it remains the id of the whole table's statistics.
+Neighbours in this sequence are always compatible, as for an index (F1). Undo walks back through
+write only and delete only, and the new set is emptied. A table without partitions is treated as one
+with a single partition for the whole table (type none). REMOVE PARTITIONING ends with that
+partition's id as the id of the table's rows (`exuvia_physical`). PARTITION BY leaves that id as it
+is, so it remains the id of the whole table's statistics.
 
-Rows keep their hidden ids. Where two partitions that move may have the same one, since rows came by
-EXCHANGE PARTITION, such rows get new ids before the first twin is written
+Rows keep their hidden ids. After EXCHANGE PARTITION, two partitions that move may have rows with
+the same hidden id. Such rows get new ids before the first copy is written
 (pipeline/kernels/renumber.py).
 
-A global index names partitions, and a unique key can name only one. So each of them has another
-one beside it from the first step on, hidden, which holds the rows of the new set and of the
-partitions that stay; both walk with the partitions (`index_states`):
+An entry of a global index contains a partition, and a unique key has only one entry. So from the
+first step on each global index has a hidden counterpart. It contains the rows of the new set and of
+the remaining partitions. Both walk with the partitions (`index_states`):
 
     partitions              old index       new index
     delete only             public          delete only
@@ -32,8 +32,8 @@ partitions that stay; both walk with the partitions (`index_states`):
     delete reorganization   write only      public        under the name of the old one
     public                  delete only     public
 
-An index that becomes global, or local, likewise; a local one is kept as all that lies with the
-rows of its set is, whatever its state.
+An index that becomes global or local also has a counterpart. A local one is maintained with the
+rows of its set, whatever its state.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -85,10 +85,13 @@ WHOLE_TABLE = "pFullTable"
 
 
 class MovePartitionsArgs(NamedTuple):
-    """What is asked: the partitions to move, () for all; the new ones and how they are cut; who
-    finds a row's partition (pipeline/kernels/move.py); which indexes become global (True), or local
-    ones, by their names in lower case. The job asks for an id for each new partition, and for one
-    that global indexes may lie under."""
+    """Arguments of a move. The job needs an id for each new partition, and one for global indexes.
+
+    names       the partitions to move, () for all
+    target      the new partitions and their partitioning
+    router      the function that finds a row's partition (pipeline/kernels/move.py)
+    kinds       indexes that become global (True) or local, by their names in lower case
+    """
 
     names: tuple[str, ...]
     target: PartitionInfo
@@ -107,23 +110,25 @@ def move_rows(
     *,
     query: str = "",
 ) -> Job:
-    """REORGANIZE PARTITION, PARTITION BY, REMOVE PARTITIONING. `kinds`: of indexes that become
-    global (True), or local ones."""
+    """REORGANIZE PARTITION, PARTITION BY, REMOVE PARTITIONING.
+
+    `kinds`: indexes that become global (True) or local.
+    """
     kinds = kinds or {}
-    asked = MovePartitionsArgs(tuple(names), target, router, tuple(kinds.items()))
-    job = job_for(code, database, table, asked if kinds else asked[:-1], query)  # as 0.4.0 reads it
+    args = MovePartitionsArgs(tuple(names), target, router, tuple(kinds.items()))
+    job = job_for(code, database, table, args if kinds else args[:-1], query)  # as 0.4.0 reads it
     ids = len(target.definitions) + any(kinds.values())
     return evolve(job, exuvia_ids=(0,) * ids, exuvia_policies=refs_in(target.definitions))
 
 
 def target_of(job: Job) -> PartitionInfo:
-    """The new set and how it is cut, under the ids the job was given."""
+    """The new partitions and their partitioning, with the job's ids."""
     target = arguments(job, MovePartitionsArgs).target
     return target.with_ids(job.exuvia_ids[: len(target.definitions)])
 
 
 def as_partitioned(snapshot: CatalogSnapshot) -> PartitionInfo:
-    """The table's partitions; for a table without, the one that is all of it."""
+    """The table's partitions; for a table without partitions, a single one for all of it."""
     table = the_table(snapshot)
     if table.partition is not None:
         return table.partition
@@ -132,37 +137,41 @@ def as_partitioned(snapshot: CatalogSnapshot) -> PartitionInfo:
 
 
 def index_states(state: SchemaState) -> tuple[SchemaState, SchemaState]:
-    """Of the old and the new index of a pair, while the partitions are in that state."""
+    """States of the old and the new index of a pair, while the partitions are in that state."""
     if state in (DELETE_REORG, PUBLIC):
         return WRITE_ONLY if state == DELETE_REORG else DELETE_ONLY, PUBLIC
     return PUBLIC, state
 
 
 def partitions_to_move_are_there(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    wanted, partition = arguments(job, MovePartitionsArgs).names, the_table(snapshot).partition
+    names, partition = arguments(job, MovePartitionsArgs).names, the_table(snapshot).partition
     if partition is None:
-        return ErrPartitionMgmtOnNonpartitioned() if wanted else None
-    known = all(partition.definition(text) is not None for text in wanted)
-    return None if known else ErrWrongPartitionName()
+        return ErrPartitionMgmtOnNonpartitioned() if names else None
+    all_exist = all(partition.definition(text) is not None for text in names)
+    return None if all_exist else ErrWrongPartitionName()
 
 
 def an_index_is_partial(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """8200, as TiDB says."""
+    """8200, as in TiDB."""
     if any(index.is_partial for index in the_table(snapshot).indexes):
-        said = "partial index is not supported on partitioned table"
-        return ErrUnsupportedDDLOperation(f"add partial index: {said}")
+        reason = "partial index is not supported on partitioned table"
+        return ErrUnsupportedDDLOperation(f"add partial index: {reason}")
     return None
 
 
 def place_new(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The new set stands beside the old one."""
+    """The new set is in the table, next to the old one."""
     partition, target = as_partitioned(snapshot), target_of(job)
     names = arguments(job, MovePartitionsArgs).names
-    gone = tuple(each for each in partition.definitions if not names or each.name.L in names)
+    moving = tuple(
+        definition
+        for definition in partition.definitions
+        if not names or definition.name.L in names
+    )
     placed = evolve(
         partition,
         adding_definitions=target.definitions,
-        dropping_definitions=gone,
+        dropping_definitions=moving,
         ddl_type=target.type,
         ddl_expr=target.expr,
         ddl_columns=target.columns,
@@ -173,7 +182,7 @@ def place_new(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot
 
 
 def _with_pairs(job: Job, snapshot: CatalogSnapshot) -> CatalogSnapshot:
-    """Each index that is global, or is to be, has another one behind it."""
+    """Each index that is global, or becomes global, has a hidden counterpart after it."""
     table, partition = the_table(snapshot), partition_of(snapshot)
     kinds = dict(arguments(job, MovePartitionsArgs).kinds)
     stays_cut = partition.ddl_type != PartitionType.NONE
@@ -184,8 +193,10 @@ def _with_pairs(job: Job, snapshot: CatalogSnapshot) -> CatalogSnapshot:
         becomes = stays_cut and kinds.get(old.idx_name.L, old.is_global)
         if old.state == PUBLIC and (old.is_global or becomes):
             pairs.append((old.id, table.max_idx_id + 1 + len(pairs)))
-            hidden = name(f"_Idx$_{old.idx_name.O}_0")
-            new = evolve(old, id=pairs[-1][1], idx_name=hidden, is_global=becomes, state=ABSENT)
+            hidden_name = name(f"_Idx$_{old.idx_name.O}_0")
+            new = evolve(
+                old, id=pairs[-1][1], idx_name=hidden_name, is_global=becomes, state=ABSENT
+            )
             indexes.append(new)
     if not pairs:
         return snapshot
@@ -197,14 +208,14 @@ def _with_pairs(job: Job, snapshot: CatalogSnapshot) -> CatalogSnapshot:
 
 
 def switch(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """Readers read the new set; the other one is the old."""
+    """Readers use the new set; the old one becomes the other set."""
     partition = partition_of(snapshot)
     table = _renamed(the_table(snapshot), dict(partition.exuvia_index_pairs))
     return job, with_partition(evolve(snapshot, table=table), partition.switched)
 
 
 def switch_back(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """Readers read the old set again."""
+    """Readers use the old set again."""
     partition = partition_of(snapshot)
     table = _renamed(the_table(snapshot), {new: old for old, new in partition.exuvia_index_pairs})
     back = partition.crossed(partition.adding_definitions, partition.dropping_definitions)
@@ -212,16 +223,16 @@ def switch_back(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapsh
 
 
 def _renamed(table: TableInfo, pairs: dict[int, int]) -> TableInfo:
-    """Of these pairs, shown and hidden index, the other one is shown."""
-    names = {each.id: each.idx_name for each in table.indexes}
-    for shown, hidden in pairs.items():
-        names[shown], names[hidden] = names[hidden], names[shown]
-    indexes = tuple(evolve(each, idx_name=names[each.id]) for each in table.indexes)
+    """The table with the names of the indexes of each pair swapped."""
+    names = {index.id: index.idx_name for index in table.indexes}
+    for one, other in pairs.items():
+        names[one], names[other] = names[other], names[one]
+    indexes = tuple(evolve(index, idx_name=names[index.id]) for index in table.indexes)
     return evolve(table, index_info=indexes or None)
 
 
 def forget_old(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """Nothing of the old set is left; a table with one whole partition has none."""
+    """The table without the old set, and without partitions if only one is left for all of it."""
     snapshot = _without_indexes(snapshot, {old for old, _ in _pairs(snapshot)})
     partition = _at_rest(partition_of(snapshot))
     if partition.type != PartitionType.NONE:
@@ -232,11 +243,11 @@ def forget_old(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapsho
 
 
 def forget_new(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """Nothing of the new set is left."""
+    """The table without the new set."""
     snapshot = _without_indexes(snapshot, {new for _, new in _pairs(snapshot)})
     partition = _at_rest(partition_of(snapshot))
-    kept = None if partition.type == PartitionType.NONE else partition
-    return job, with_partition(snapshot, kept)
+    remaining = None if partition.type == PartitionType.NONE else partition
+    return job, with_partition(snapshot, remaining)
 
 
 def _pairs(snapshot: CatalogSnapshot) -> tuple[tuple[int, int], ...]:
@@ -245,12 +256,12 @@ def _pairs(snapshot: CatalogSnapshot) -> tuple[tuple[int, int], ...]:
 
 def _without_indexes(snapshot: CatalogSnapshot, ids: set[int]) -> CatalogSnapshot:
     table = the_table(snapshot)
-    kept = tuple(each for each in table.indexes if each.id not in ids)
-    return evolve(snapshot, table=evolve(table, index_info=kept or None))
+    remaining = tuple(index for index in table.indexes if index.id not in ids)
+    return evolve(snapshot, table=evolve(table, index_info=remaining or None))
 
 
 def move_with_indexes(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSnapshot:
-    """The partitions in that state, and the indexes of pairs with them."""
+    """The partitions in that state, and the paired indexes in theirs."""
     snapshot = move_partition(job, snapshot, state)
     cut = the_table(snapshot).partition
     if cut is None or not cut.exuvia_index_pairs:
@@ -279,10 +290,10 @@ def _at_rest(partition: PartitionInfo) -> PartitionInfo:
 
 
 def ids_differ(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
-    """No two rows that move have one hidden id."""
+    """A wait until rows that move have different hidden ids."""
     if snapshot.failure is not None:
         return snapshot.failure
-    sources = tuple(each.id for each in partition_of(snapshot).dropping_definitions)
+    sources = tuple(definition.id for definition in partition_of(snapshot).dropping_definitions)
     table = the_table(snapshot)
     has_handles = table.pk_is_handle or table.is_common_handle
     if snapshot.filled or len(sources) < 2 or has_handles:
@@ -293,53 +304,62 @@ def ids_differ(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None
 def move_and_verify(
     job: Job, snapshot: CatalogSnapshot, router: str = "", *, joins: bool = False
 ) -> Refused | StepWait | None:
-    """Every row is in both sets, and they have been compared (law 9). `router`: if it is not an
-    argument of the job; `joins`: the new set has rows of its own, too."""
+    """A wait until every row is in both sets, and both are compared (law 9).
+
+    `router`: if it is not an argument of the job. `joins`: the new set also has rows of its own.
+    """
     if snapshot.failure is not None:
         return snapshot.failure
     if snapshot.filled:
         return None
     partition = partition_of(snapshot)
-    sources = tuple(each.id for each in partition.dropping_definitions)
-    targets = tuple(each.id for each in partition.adding_definitions)
+    sources = tuple(definition.id for definition in partition.dropping_definitions)
+    targets = tuple(definition.id for definition in partition.adding_definitions)
     router = router or arguments(job, MovePartitionsArgs).router
     new = {index_id for _, index_id in partition.exuvia_index_pairs}
-    spread = tuple(each.id for each in the_table(snapshot).global_indexes if each.id in new)
-    staying = tuple(each.id for each in partition.staying)
+    spread = tuple(index.id for index in the_table(snapshot).global_indexes if index.id in new)
+    staying = tuple(definition.id for definition in partition.staying)
     plan = reorg.move_rows(router, sources, targets, joins=joins, spread=spread, staying=staying)
     return StepWait("", plan)
 
 
 def old_ranges(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
-    """All that lies under the ids of the old set and in its global indexes; tombstones of the new
-    ones."""
-    gone = ranges_of(partition_of(snapshot).dropping_definitions)
+    """Everything of the old set and its global indexes; tombstones of the new ones."""
+    rows_and_entries = ranges_of(partition_of(snapshot).dropping_definitions)
     pairs = _pairs(snapshot)
-    return (*gone, *_ranges_of_pairs(snapshot, [o for o, _ in pairs], [n for _, n in pairs]))
+    return (
+        *rows_and_entries,
+        *_ranges_of_pairs(snapshot, [o for o, _ in pairs], [n for _, n in pairs]),
+    )
 
 
 def new_ranges(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
-    """All that lies under the ids of the new set and in its global indexes; tombstones of the old
-    ones, which were written while they were hidden."""
-    gone = ranges_of(partition_of(snapshot).adding_definitions)
+    """Everything of the new set and its global indexes; tombstones of the old ones.
+
+    The old ones have tombstones from the time in which they were hidden.
+    """
+    rows_and_entries = ranges_of(partition_of(snapshot).adding_definitions)
     pairs = _pairs(snapshot)
-    return (*gone, *_ranges_of_pairs(snapshot, [n for _, n in pairs], [o for o, _ in pairs]))
+    return (
+        *rows_and_entries,
+        *_ranges_of_pairs(snapshot, [n for _, n in pairs], [o for o, _ in pairs]),
+    )
 
 
 def _ranges_of_pairs(
-    snapshot: CatalogSnapshot, gone: list[int], kept: list[int]
+    snapshot: CatalogSnapshot, removed: list[int], remaining: list[int]
 ) -> Iterator[DeleteRange]:
     table = the_table(snapshot)
     for index in table.global_indexes:
-        for each in ranges_of_index(table, index.id):
-            if index.id in gone:
-                yield each
-            elif index.id in kept:
-                yield evolve(each, tombstones_only=True)
+        for delete_range in ranges_of_index(table, index.id):
+            if index.id in removed:
+                yield delete_range
+            elif index.id in remaining:
+                yield evolve(delete_range, tombstones_only=True)
 
 
 def partitions_moved(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
-    """Readers have other partitions."""
+    """The event once readers use the new partitions."""
     kinds = {
         ActionCode.REORGANIZE_PARTITION: "reorganize partition",
         ActionCode.PARTITION_BY: "alter table partitioning",
@@ -356,7 +376,7 @@ def partitions_moved(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) 
 
 
 def foreign_keys_came(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1506: since the statement was built."""
+    """1506: foreign keys were added since the statement was built."""
     table = table_with_children(snapshot)
     is_joined = bool(table.foreign_keys or table.exuvia_referred)
     return ErrForeignKeyOnPartitioned() if is_joined else None

@@ -1,18 +1,17 @@
-"""Placement policies and resource groups, and who has a policy: one step, one version each.
+"""Placement policies and resource groups, and their assignment: one step, one version each.
 
-    CREATE, ALTER, DROP PLACEMENT POLICY          absent -> public; DROP refuses 8241 what is in use
-    CREATE, ALTER, DROP RESOURCE GROUP            the same; DROP refuses what an account is in
+    CREATE, ALTER, DROP PLACEMENT POLICY          absent -> public; DROP refuses a used one (8241)
+    CREATE, ALTER, DROP RESOURCE GROUP            the same; DROP refuses a group with accounts
     PLACEMENT POLICY = p of a database, a table, a partition
     ATTRIBUTES of a table, a partition; AFFINITY of a table
 
-They are kept and shown, and change nothing of how rows are stored (catalog/placement.py).
+They are stored and shown, and do not change how rows are stored (catalog/placement.py).
 
-A job about a policy or a group has the number of it where others have that of their database, as in
-TiDB. Jobs of one name run in their order.
+A job about a policy or a group has its number in the field of the database's, as in TiDB. Jobs of
+one name run in order.
 
-A job that gives a policy to something has it in `exuvia_policies`, and is refused (8239) in its
-first step if it is gone: every step that publishes conflicts with every other, so neither misses
-the other.
+A job that assigns a policy has it in `exuvia_policies`. Its first step refuses a dropped policy
+(8239). Every two steps that publish conflict, so neither misses the other.
 """
 
 from collections.abc import Callable
@@ -52,40 +51,40 @@ GROUP = Element("resource group", follows_rows=False, move=stay)
 
 
 class Placement(NamedTuple):
-    """What PLACEMENT POLICY = p is asked; None: DEFAULT. `partition`: whose, "" for the whole."""
+    """Arguments of PLACEMENT POLICY = p; None: DEFAULT. `partition`: its name, "" for the table."""
 
     policy: PolicyRef | None
     partition: str = ""
 
 
 class Attributes(NamedTuple):
-    """What ATTRIBUTES is asked; "" takes them off. `partition`: whose, "" for the whole."""
+    """Arguments of ATTRIBUTES; "" removes them. `partition`: its name, "" for the table."""
 
     text: str
     partition: str = ""
 
 
 class Affinity(NamedTuple):
-    """What AFFINITY is asked; "" takes it off."""
+    """Argument of AFFINITY; "" removes it."""
 
     level: str
 
 
-def _of_cluster(code: ActionCode, called: str, number: int, asked: object, query: str) -> Job:
-    arguments = () if asked is None else raw((asked,))
+def _of_cluster(code: ActionCode, called: str, number: int, argument: object, query: str) -> Job:
+    arguments = () if argument is None else raw((argument,))
     return Job(type=code, schema_id=number, schema_name=called, raw_args=arguments, query=query)
 
 
 def create_policy(called: str, settings: PolicySettings, *, query: str = "") -> Job:
     """CREATE PLACEMENT POLICY."""
-    wanted = PolicyInfo(id=0, name=name(called), settings=settings)
-    return _of_cluster(ActionCode.CREATE_POLICY, called, 0, wanted, query)
+    policy = PolicyInfo(id=0, name=name(called), settings=settings)
+    return _of_cluster(ActionCode.CREATE_POLICY, called, 0, policy, query)
 
 
 def alter_policy(policy: PolicyInfo, settings: PolicySettings, *, query: str = "") -> Job:
-    """ALTER PLACEMENT POLICY: these settings alone."""
-    wanted = evolve(policy, settings=settings)
-    return _of_cluster(ActionCode.ALTER_POLICY, policy.name.O, policy.id, wanted, query)
+    """ALTER PLACEMENT POLICY: replaces all settings."""
+    changed = evolve(policy, settings=settings)
+    return _of_cluster(ActionCode.ALTER_POLICY, policy.name.O, policy.id, changed, query)
 
 
 def drop_policy(policy: PolicyInfo, *, query: str = "") -> Job:
@@ -99,7 +98,7 @@ def create_group(group: ResourceGroupInfo, *, query: str = "") -> Job:
 
 
 def alter_group(group: ResourceGroupInfo, *, query: str = "") -> Job:
-    """ALTER RESOURCE GROUP: the group as it is to be."""
+    """ALTER RESOURCE GROUP: the group with its new definition."""
     return _of_cluster(ActionCode.ALTER_RESOURCE_GROUP, group.name.O, group.id, group, query)
 
 
@@ -109,32 +108,32 @@ def drop_group(group: ResourceGroupInfo, *, query: str = "") -> Job:
 
 
 def with_policies(job: Job, *refs: PolicyRef | None) -> Job:
-    """The job, which gives those policies to what it makes or changes."""
-    given = tuple(dict.fromkeys(ref for ref in refs if ref is not None))
-    return evolve(job, exuvia_policies=given) if given else job
+    """The job with the policies that it assigns to its elements."""
+    policies = tuple(dict.fromkeys(ref for ref in refs if ref is not None))
+    return evolve(job, exuvia_policies=policies) if policies else job
 
 
 def place_database(database: DatabaseInfo, policy: PolicyRef | None, *, query: str = "") -> Job:
-    """ALTER DATABASE d PLACEMENT POLICY: of tables to come."""
-    asked = (Placement(policy),)
-    job = job_for(ActionCode.SCHEMA_PLACEMENT, database, None, tuple(asked[0]), query)
+    """ALTER DATABASE d PLACEMENT POLICY: for future tables."""
+    args = (Placement(policy),)
+    job = job_for(ActionCode.SCHEMA_PLACEMENT, database, None, tuple(args[0]), query)
     return with_policies(job, policy)
 
 
 def place_table(
-    database: DatabaseInfo, table: TableInfo, asked: Placement, *, query: str = ""
+    database: DatabaseInfo, table: TableInfo, args: Placement, *, query: str = ""
 ) -> Job:
     """ALTER TABLE t [PARTITION p] PLACEMENT POLICY."""
-    code = ActionCode.PARTITION_PLACEMENT if asked.partition else ActionCode.TABLE_PLACEMENT
-    return with_policies(job_for(code, database, table, tuple(asked), query), asked.policy)
+    code = ActionCode.PARTITION_PLACEMENT if args.partition else ActionCode.TABLE_PLACEMENT
+    return with_policies(job_for(code, database, table, tuple(args), query), args.policy)
 
 
 def set_attributes(
-    database: DatabaseInfo, table: TableInfo, asked: Attributes, *, query: str = ""
+    database: DatabaseInfo, table: TableInfo, args: Attributes, *, query: str = ""
 ) -> Job:
     """ALTER TABLE t [PARTITION p] ATTRIBUTES."""
-    code = ActionCode.PARTITION_ATTRIBUTES if asked.partition else ActionCode.TABLE_ATTRIBUTES
-    return job_for(code, database, table, tuple(asked), query)
+    code = ActionCode.PARTITION_ATTRIBUTES if args.partition else ActionCode.TABLE_ATTRIBUTES
+    return job_for(code, database, table, tuple(args), query)
 
 
 def set_affinity(database: DatabaseInfo, table: TableInfo, level: str, *, query: str = "") -> Job:
@@ -146,7 +145,7 @@ def set_affinity(database: DatabaseInfo, table: TableInfo, level: str, *, query:
 
 
 def policy_is_gone(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """8239, of any job that gives one. Judged for all actions (ddl/state_machine.py)."""
+    """8239 for a job that assigns a dropped policy. Checked for all actions."""
     there = {policy.id for policy in snapshot.policies}
     for ref in job.exuvia_policies:
         if ref.id not in there:
@@ -191,9 +190,9 @@ def accounts_are_in_group(job: Job, snapshot: CatalogSnapshot) -> Refused | None
 
 
 def partition_is_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    table, wanted = the_table(snapshot), str(job.raw_args[1])
-    if table.partition is None or table.partition.definition(wanted) is None:
-        return ErrUnknownPartition(wanted, table.name.O)
+    table, partition_name = the_table(snapshot), str(job.raw_args[1])
+    if table.partition is None or table.partition.definition(partition_name) is None:
+        return ErrUnknownPartition(partition_name, table.name.O)
     return None
 
 
@@ -201,9 +200,9 @@ def partition_is_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
 
 
 def put_policy(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The policy as asked for."""
-    (wanted,) = arguments(job, tuple[PolicyInfo])
-    return job, evolve(snapshot, policies=(evolve(wanted, id=job.schema_id),))
+    """The policy of the statement."""
+    (policy,) = arguments(job, tuple[PolicyInfo])
+    return job, evolve(snapshot, policies=(evolve(policy, id=job.schema_id),))
 
 
 def remove_policy(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
@@ -211,9 +210,9 @@ def remove_policy(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnap
 
 
 def put_group(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The group as asked for."""
-    (wanted,) = arguments(job, tuple[ResourceGroupInfo])
-    return job, evolve(snapshot, group=evolve(wanted, id=job.schema_id))
+    """The group of the statement."""
+    (group,) = arguments(job, tuple[ResourceGroupInfo])
+    return job, evolve(snapshot, group=evolve(group, id=job.schema_id))
 
 
 def remove_group(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
@@ -221,23 +220,23 @@ def remove_group(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnaps
 
 
 def change_database(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The database with the policy asked for."""
+    """The database with the policy of the statement."""
     if snapshot.database is None:
         raise Broken(f"the database of job {job.id} is gone")
-    wanted = arguments(job, Placement).policy
-    return job, evolve(snapshot, database=evolve(snapshot.database, policy_ref_info=wanted))
+    policy = arguments(job, Placement).policy
+    return job, evolve(snapshot, database=evolve(snapshot.database, policy_ref_info=policy))
 
 
 def change_placement(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The table, or a partition of it, with the policy asked for."""
-    asked = arguments(job, Placement)
-    return job, _changed(snapshot, asked.partition, policy_ref_info=asked.policy)
+    """The table, or its partition, with the policy of the statement."""
+    args = arguments(job, Placement)
+    return job, _changed(snapshot, args.partition, policy_ref_info=args.policy)
 
 
 def change_attributes(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The table, or a partition of it, with the attributes asked for."""
-    asked = arguments(job, Attributes)
-    return job, _changed(snapshot, asked.partition, exuvia_attributes=asked.text)
+    """The table, or its partition, with the attributes of the statement."""
+    args = arguments(job, Attributes)
+    return job, _changed(snapshot, args.partition, exuvia_attributes=args.text)
 
 
 def change_affinity(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
@@ -251,8 +250,8 @@ def _changed(snapshot: CatalogSnapshot, partition: str, **fields: object) -> Cat
     if not partition or cut is None:
         return evolve(snapshot, table=evolve(table, **fields))
     definitions = tuple(
-        evolve(each, **fields) if each.name.L == partition.lower() else each
-        for each in cut.definitions
+        evolve(definition, **fields) if definition.name.L == partition.lower() else definition
+        for definition in cut.definitions
     )
     return evolve(snapshot, table=evolve(table, partition=evolve(cut, definitions=definitions)))
 
@@ -269,7 +268,7 @@ def _reads_group(job: Job) -> ReadSet:
 
 
 class _Kind(NamedTuple):
-    """What has a name of its own, beside databases."""
+    """A kind of element of the cluster that has a name."""
 
     noun: str
     element: Element

@@ -1,24 +1,23 @@
-"""RECOVER TABLE, FLASHBACK TABLE and FLASHBACK DATABASE: what was dropped is there again.
+"""RECOVER TABLE, FLASHBACK TABLE and FLASHBACK DATABASE restore dropped elements.
 
     absent -> public
 
-The dropped element's ranges are taken back from deletion in the same transaction
-(ddl/gc_worker.py): if any of them was begun to be emptied it is too late, 8055. The table has
-the id it had, and a revision that no writer of its former life can have planned with
-(catalog/meta.py).
+The same transaction removes the dropped element's ranges from the deletion queue
+(ddl/gc_worker.py). If one of them was partly emptied, it is too late: 8055. The table has its
+former id, and a revision that no earlier writer can have planned with (catalog/meta.py).
 
-With foreign keys of its own, whose parents may have lost rows meanwhile, a table walks, unless
-foreign_key_checks is OFF:
+If the table has foreign keys, its parents may have lost rows in the meantime. Unless
+foreign_key_checks is OFF, it then walks:
 
-    absent -> write only                who removes a parent looks for its children
-           -> write reorganization      (barrier) nobody is left who does not
+    absent -> write only                a writer that removes a parent looks for its children
+           -> write reorganization      (barrier) all such writers do
            =every row has its parents=> public
 
-Clients do not see the table before the last step, so no rows are added. If rows have no parent,
-the job is refused (1452) and lists them. It can be repeated: until the last step the dropped table
+Clients do not see the table before the last step, so no rows are added. If rows have no parent, the
+job is refused (1452) and lists them. It can be repeated: until the last step the dropped table
 stays as it is.
 
-A database comes back by itself: its tables' names and infos have been where they were.
+A database is restored alone: the names and infos of its tables are still stored.
 """
 
 from collections.abc import Mapping
@@ -59,14 +58,16 @@ WRITE_ONLY, WRITE_REORG = SchemaState.WRITE_ONLY, SchemaState.WRITE_REORG
 
 
 class Drop(msgspec.Struct, frozen=True):
-    """The job that is taken back."""
+    """The job whose drop is undone."""
 
     drop_job: int
 
 
 class RecoverTableArgs(NamedTuple):
-    """What RECOVER and FLASHBACK TABLE are asked: the table as it was, under the name it is to
-    have. `links`: of its foreign keys whose rows are judged."""
+    """Arguments of RECOVER and FLASHBACK TABLE: the former table, with its new name.
+
+    `links`: those of its foreign keys whose rows are validated.
+    """
 
     drop: Drop
     table: TableInfo
@@ -74,14 +75,14 @@ class RecoverTableArgs(NamedTuple):
 
 
 class FlashbackDatabaseArgs(NamedTuple):
-    """Likewise."""
+    """Arguments of FLASHBACK DATABASE: the former database, with its new name."""
 
     drop: Drop
     database: DatabaseInfo
 
 
 def recalled_job_of(job: Job) -> int:
-    """The job whose drop RECOVER and FLASHBACK take back."""
+    """The job whose drop RECOVER or FLASHBACK undoes."""
     return msgspec.convert(job.raw_args[0], Drop).drop_job
 
 
@@ -94,11 +95,13 @@ def recover_table(
     parents: Mapping[int, int] = MappingProxyType({}),
     query: str = "",
 ) -> Job:
-    """RECOVER and FLASHBACK TABLE: the table as it was before that job, under another name.
-    `parents`: ids of the tables that its foreign keys refer to, 0 for none, by link."""
+    """RECOVER and FLASHBACK TABLE: the table as before that job, under the new name.
+
+    `parents`: ids of the tables that its foreign keys refer to, or 0, by link.
+    """
     renamed = evolve(table, name=name(new_name))
-    asked = RecoverTableArgs(Drop(drop_job), renamed, tuple(parents))
-    job = job_for(ActionCode.RECOVER_TABLE, database, renamed, asked, query)
+    args = RecoverTableArgs(Drop(drop_job), renamed, tuple(parents))
+    job = job_for(ActionCode.RECOVER_TABLE, database, renamed, args, query)
     others = dict.fromkeys(n for n in parents.values() if n not in (0, table.id))
     return evolve(job, exuvia_tables=tuple(others), reorg_meta={}) if parents else job
 
@@ -111,7 +114,10 @@ def flashback_database(
     with_ttl: tuple[int, ...] = (),
     query: str = "",
 ) -> Job:
-    """FLASHBACK DATABASE: likewise. `with_ttl`: ids of its tables whose rows expire."""
+    """FLASHBACK DATABASE: the database as before that job, under the new name.
+
+    `with_ttl`: ids of its tables with a TTL.
+    """
     renamed = evolve(database, db_name=name(new_name))
     job = job_for(
         ActionCode.FLASHBACK_SCHEMA,
@@ -123,8 +129,8 @@ def flashback_database(
     return evolve(job, exuvia_tables=with_ttl)
 
 
-def looks_at_what_was_left(job: Job) -> ReadSet:
-    """The drop's ranges, and the name the table is to have."""
+def reads_left_ranges(job: Job) -> ReadSet:
+    """Reads the drop's ranges, and the new name."""
     names = ((job.schema_id, job.table_name),) if job.table_id else ()
     recalled = recalled_job_of(job)
     own_name: Literal["", "database"] = "" if job.table_id else "database"
@@ -138,24 +144,24 @@ def looks_at_what_was_left(job: Job) -> ReadSet:
 
 
 def name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    held = snapshot.holder(job.schema_id, job.table_name)
-    return ErrTableExists(job.table_name) if held else None
+    holder = snapshot.holder(job.schema_id, job.table_name)
+    return ErrTableExists(job.table_name) if holder else None
 
 
 def table_is_there_already(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1050: it was recovered before."""
     if snapshot.table is None:
         return None
-    said = f"'{job.table_name}' already been recover to '{snapshot.table.name.O}'"
-    return ErrTableExists.with_text(f"Table {said}, can't be recover repeatedly")
+    details = f"'{job.table_name}' already been recover to '{snapshot.table.name.O}'"
+    return ErrTableExists.with_text(f"Table {details}, can't be recover repeatedly")
 
 
 def database_is_there_already(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1007: it was recovered before."""
     if snapshot.database is None:
         return None
-    said = f"'{job.schema_name}' already been recover to '{snapshot.database.db_name.O}'"
-    return ErrDBCreateExists.with_text(f"Schema {said}, can't be recover repeatedly")
+    details = f"'{job.schema_name}' already been recover to '{snapshot.database.db_name.O}'"
+    return ErrDBCreateExists.with_text(f"Schema {details}, can't be recover repeatedly")
 
 
 def rows_are_gone(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
@@ -167,25 +173,25 @@ def tables_are_gone(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
 
 
 def _unless_all_are_left(
-    wanted: tuple[DeleteRange, ...], snapshot: CatalogSnapshot
+    ranges: tuple[DeleteRange, ...], snapshot: CatalogSnapshot
 ) -> Refused | None:
-    if set(wanted) <= set(snapshot.left):
+    if set(ranges) <= set(snapshot.left):
         return None
     until = timestamp_text(snapshot.now)
     return ErrSnapshotTooOld.with_text(f"snapshot is older than GC safe point {until}")
 
 
 def an_undo_takes_it_back(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1105: its rows are about to be in the table that was truncated."""
+    """1105: an UNDO of the TRUNCATE is about to use its rows."""
     if not snapshot.taken_by:
         return None
     return ErrUnknown(
-        f"ddl job {snapshot.taken_by} takes ddl job {recalled_job_of(job)} back, or ends its UNDO"
+        f"ddl job {snapshot.taken_by} undoes ddl job {recalled_job_of(job)}, or ends its retention"
     )
 
 
 def place_table_again(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The table as it was, under the name asked for; its rows do not expire by themselves."""
+    """The former table under its new name; its TTL is disabled."""
     table = evolve(
         disabled(without_policies(without_hidden(arguments(job, RecoverTableArgs).table))),
         id=job.table_id,
@@ -196,14 +202,14 @@ def place_table_again(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, Catalog
 
 
 def move_again(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSnapshot:
-    """Put the table in that state, and its foreign keys at its parents. ABSENT removes it."""
+    """The table, and its foreign keys at the parents, in that state; ABSENT removes it."""
     links = arguments(job, RecoverTableArgs).links
-    known = PUBLIC if state == ABSENT else state
-    return move_in_parents(move_table(job, snapshot, state), links, known)
+    parent_state = PUBLIC if state == ABSENT else state
+    return move_in_parents(move_table(job, snapshot, state), links, parent_state)
 
 
 def rows_have_parents(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
-    """1452 with the orphans; 8055 if its rows have begun to go."""
+    """1452 with the orphans; 8055 if some of its rows are already removed."""
     if snapshot.failure is not None:
         return snapshot.failure
     if not (snapshot.filled or snapshot.table_is_empty):
@@ -217,8 +223,7 @@ def rows_have_parents(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait
 
 
 def place_database_again(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The database as it was, under the name asked for; rows of its tables do not expire by
-    themselves."""
+    """The former database under its new name; TTLs of its tables are disabled."""
     database = evolve(
         arguments(job, FlashbackDatabaseArgs).database,
         id=job.schema_id,
@@ -230,12 +235,12 @@ def place_database_again(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, Cata
 
 
 def table_recovered(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
-    """Clients see the table: a new one to those who heard of the drop."""
+    """The event once clients see the table: a new one for subscribers that saw the drop."""
     return JobEvent(type="create table", table=after.table)
 
 
 def database_recovered(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
-    """Clients see its tables again: new ones to those who heard of the drop."""
+    """The event once clients see its tables: new ones for subscribers that saw the drop."""
     return JobEvent(type="flashback schema", database=after.database)
 
 
@@ -244,7 +249,7 @@ _RECOVER = load(
         "recover table",
         ActionCode.RECOVER_TABLE,
         TABLE_IN_PLACE,
-        reads=looks_at_what_was_left,
+        reads=reads_left_ranges,
         refuses=(
             database_is_missing,
             table_is_there_already,
@@ -292,7 +297,7 @@ FLASHBACK_DATABASE = load(
         "flashback schema",
         ActionCode.FLASHBACK_SCHEMA,
         DATABASE_IN_PLACE,
-        reads=looks_at_what_was_left,
+        reads=reads_left_ranges,
         refuses=(database_is_there_already, database_name_is_taken, tables_are_gone),
         path=(
             Step(

@@ -1,61 +1,59 @@
-"""Another clustered primary key, or none: all rows move to the handles that follow from it, or to
-hidden ids.
+"""Change of the clustered primary key: all rows move to handles of the new key, or to hidden ids.
 
-    ADD PRIMARY KEY (..) CLUSTERED                          of hidden row ids
-    DROP PRIMARY KEY, ADD PRIMARY KEY (..) [CLUSTERED]      of either kind of key
-    DROP PRIMARY KEY                                        of a clustered one
-    DROP PRIMARY KEY, ADD PRIMARY KEY (..) NONCLUSTERED     of a clustered one
+    ADD PRIMARY KEY (..) CLUSTERED                          for hidden row ids
+    DROP PRIMARY KEY, ADD PRIMARY KEY (..) [CLUSTERED]      for either kind of key
+    DROP PRIMARY KEY                                        for a clustered one
+    DROP PRIMARY KEY, ADD PRIMARY KEY (..) NONCLUSTERED     for a clustered one
 
     absent -> delete only -> write only -> write reorganization =guard filled, moved, verified=>
         delete reorganization -> public -> absent
 
-Readers switch where the change can be turned back no more, with what else the statement changes: a
-column of the new key that the same statement adds is public in the version that reads by that key.
+Readers switch at the non-revertible point, together with the statement's other changes. A column of
+the new key that the same statement adds becomes public in the version that reads by that key.
 
-As partitions move (partition_move.py): the rows stand in two sets under two ids, one is read, the
-other one is written beside it (catalog/writer.py), readers switch, the old set is left to be
-emptied. Here a row's copy has another handle, a function of the row, so two rows may have one: that
-is 1062. Who says so is the *guard*, a hidden unique index on the new key in the old set, which
-walks along as an index that is being added and is filled before the first row moves:
+Rows move as partitions do (partition_move.py). They are stored in two sets under two ids: one is
+read, the other one is also written (catalog/writer.py). Readers switch, and the old set is emptied.
+Here a row's copy has another handle, computed from the row, so two rows may have the same one:
+1062. The *guard* detects that. It is a hidden unique index on the new key in the old set. It walks
+like an index that is being added and is filled before the first row moves:
 
     state                     guard        other set
     delete only               delete only  copies of rows that change are removed
     write only, write reorg   the same     every write is done in both
     delete reorganization     write only   readers have switched; the old set is still written, for
-                                           who is one state behind and reads it
-    public                    delete only  copies of rows that change are removed, for who is still
-                                           one state behind
-    absent                    -            it is left to be emptied
+                                           readers that are one state behind
+    public                    delete only  copies of rows that change are removed, for statements
+                                           that are still one state behind
+    absent                    -            it is emptied
 
-The guard is also the way back: where rows had hidden ids, it says which id a row has. Writers put
-no NULL into the key from the first step on, the fill refuses one that is there (1138). Entries of
-all other indexes are copied with the rows, under the same index ids. Two neighbours of a row above
-are always compatible: tests/laws/test_law_5_rows_that_get_other_handles.py walks all of it.
+If rows had hidden ids, the guard also maps a row back to its id. Writers put no NULL into the key
+from the first step on, and the backfill refuses an existing one (1138). Entries of all other
+indexes are copied with the rows, under the same index ids. Neighbours in this table are always
+compatible: tests/laws/test_law_5_rows_that_get_other_handles.py walks all of it.
 
-Of a key that is dropped alone, the guard is on that key, in the new set: it says under which hidden
-id a row's copy stands. No two rows have one key, so nothing fills it: each row is put with its own
-entry, by who changes it or by the move. Up to the switch it is public in a set that nobody reads.
-If the key stays, and is only clustered no longer, the guard is that key, and public all the way.
+If a key is only dropped, the guard is on that key, in the new set: it has the hidden id of a row's
+copy. No two rows have the same key, so there is no backfill. Each row is written with its own
+entry, by writers or by the move. Until the switch it is public in a set that is not read. If the
+key stays and only becomes nonclustered, the guard is that key, and public all the way.
 
-A nonclustered key on other columns that comes in the place of a clustered one needs both guards:
-the new set has one on the key that goes, as above, and the new key as an index that is public from
-the first step on; the old set has the *key guard*, on the new key, which is filled before the first
-row moves and walks as the guard of a clustered one.
+A nonclustered key on other columns that replaces a clustered one needs both guards. The new set has
+one on the dropped key, as above. It also has the new key as an index, public from the first step.
+The old set has the *key guard*, on the new key. It is filled before the first row moves and walks
+like the guard of a clustered key.
 
-MODIFY of the same statement may fill a column of the new key (modify_column.py). Then the key is on
-the hidden column, and every row has a value in it before the first row moves. The column gets its
-name in the version in which readers switch.
+MODIFY of the same statement may backfill a column of the new key (modify_column.py). Then the key
+is on the hidden column, and every row has a value in it before the first row moves. The column gets
+its name in the version in which readers switch.
 
 It may also replace a column of the old key. Rows that are written later have no value in the old
 column, and thus no copy in the old set. Only snapshots from before the switch read that set. If the
-statement does not change the key itself, the rows move to the same key
-(sql/schema/alter_index.py).
+statement does not change the key itself, the rows move to the same key (sql/schema/alter_index.py).
 
-Of a partitioned table each partition has its other set: the key has all columns that say where a
-row belongs, so a row stays in its partition, and no other partition has its key. A global index has
-a second one for the other set, under an id of its own: its entries name rows by partition and
-handle, which both are others there. A global primary key that comes or goes is of one set alone;
-the guard of one that comes is full before a row of the first partition moves.
+In a partitioned table each partition has its other set. The key has all partitioning columns, so a
+row stays in its partition, and no other partition has its key. A global index has a second one for
+the other set, with its own id, because its entries contain partition ids and handles. A new or
+dropped global primary key is in one set only. The guard of a new one is complete before a row of
+the first partition moves.
 
 Refused (8200): AUTO_RANDOM and SHARD_ROW_ID_BITS.
 """
@@ -89,9 +87,9 @@ from exuvia.catalog.model import (
 )
 from exuvia.catalog.table import CUT_HANDLES
 from exuvia.ddl.action import Action, Element, Step, load, of_whole_table
-from exuvia.ddl.actions.index import held_to_not_null, part_of
+from exuvia.ddl.actions.index import part_of, with_not_null_announced
 from exuvia.ddl.actions.partition_move import WHOLE_TABLE
-from exuvia.ddl.actions.shared import WAS_NOT_KEPT, kept_until, noted, table_is_missing
+from exuvia.ddl.actions.shared import WAS_NOT_KEPT, kept_until, table_is_missing, with_undo_note
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, Kept, ReadSet, StepWait
 from exuvia.ddl.elements import (
     indexes_in,
@@ -116,14 +114,19 @@ WRITE_REORG, DELETE_REORG, PUBLIC = (
 )
 _GUARD = "_Idx$_PRIMARY_0"
 _GUARD_BEHIND = {DELETE_REORG: WRITE_ONLY, PUBLIC: DELETE_ONLY}
-"""Its state once readers have switched."""
+"""The guard's state once readers have switched."""
 _CHANGING = "changing the clustered primary key of a table"
 
 
 class RekeyArgs(NamedTuple):
-    """What is asked: the new key, None for hidden ids, and whether the table loses one. `stays`:
-    the key is clustered no longer, and nothing else, with that `comment`; `clustered`: what a new
-    one is; `undo_of`: the job that is taken back."""
+    """Arguments of a change of the primary key.
+
+    key         the new key, None for hidden ids
+    drops       the table loses its present key
+    stays       the key only becomes nonclustered, with that `comment`
+    clustered   the new key is clustered
+    undo_of     the job that an UNDO reverts
+    """
 
     key: IndexInfo | None
     drops: bool
@@ -134,7 +137,7 @@ class RekeyArgs(NamedTuple):
 
     @property
     def to_ids(self) -> bool:
-        """Whether rows have hidden ids in the end."""
+        """Whether rows finally have hidden ids."""
         return self.key is None or not self.clustered
 
 
@@ -153,11 +156,12 @@ def change_primary_key(
     """The job of ADD PRIMARY KEY; without an index, of DROP PRIMARY KEY.
 
     `drops`: replaces the present key. `clustered`: the new key is. `stays`: the key remains as a
-    NONCLUSTERED one with this comment. The job requests the new physical ids of the rows."""
-    asked = RekeyArgs(
+    NONCLUSTERED one with this comment. The job needs the new physical ids of the rows.
+    """
+    args = RekeyArgs(
         index, drops, stays=stays, clustered=clustered, comment=comment, undo_of=undo_of
     )
-    job = job_for(ActionCode.EXUVIA_CHANGE_PRIMARY_KEY, database, table, asked, query)
+    job = job_for(ActionCode.EXUVIA_CHANGE_PRIMARY_KEY, database, table, args, query)
     return evolve(job, exuvia_ids=(0,) * _places(table))
 
 
@@ -171,19 +175,19 @@ def _places(table: TableInfo) -> int:
 def why_not(
     table: TableInfo, index: IndexInfo | None, drops: bool, *, stays: bool = False
 ) -> Refused | None:
-    """Why the table cannot have that key, or none: 1068, 1069, 1072, 1091, 1553, 8200."""
-    has_key = table.pk_is_handle or any(each.is_primary for each in table.indexes)
+    """Why the table cannot have that key, or None: 1068, 1069, 1072, 1091, 1553, 8200."""
+    has_key = table.pk_is_handle or any(index.is_primary for index in table.indexes)
     if drops and not has_key:
         return ErrCantDropFieldOrKey("PRIMARY")
     if has_key and not drops:
         return ErrMultiplePriKey()
-    for said, is_so in (
+    for limit, is_so in (
         ("that is temporary", table.is_temporary),
         ("with AUTO_RANDOM", bool(table.auto_random_bits)),
         ("with SHARD_ROW_ID_BITS", bool(table.ShardRowIDBits)),
     ):
         if is_so:
-            return ErrUnsupportedDDLOperation(f"{_CHANGING} {said}")
+            return ErrUnsupportedDDLOperation(f"{_CHANGING} {limit}")
     if len(table.indexes) >= INDEXES_PER_TABLE:  # the guard is one more
         return ErrTooManyKeys(INDEXES_PER_TABLE)
     parts = () if index is None else index.idx_cols
@@ -195,44 +199,44 @@ def why_not(
 
 
 def _foreign_key_without_index(table: TableInfo, parts: tuple[IndexColumn, ...]) -> Refused | None:
-    """1553: the old primary key is the only index that serves it."""
+    """1553: a foreign key needs the old primary key as its only index."""
     ids = {column.name.L: column.id for column in table.cols}
-    kept = [
-        [(part.exuvia_column, part.length) for part in each.idx_cols]
-        for each in table.indexes
-        if not each.is_primary and each.state == PUBLIC and each.holds_every_row
+    remaining = [
+        [(part.exuvia_column, part.length) for part in index.idx_cols]
+        for index in table.indexes
+        if not index.is_primary and index.state == PUBLIC and index.holds_every_row
     ]
-    kept.append([(ids[part.name.L], part.length) for part in parts])
+    remaining.append([(ids[part.name.L], part.length) for part in parts])
     needed = [key.exuvia_cols for key in table.foreign_keys if key.version]
-    needed += [each.columns for each in table.exuvia_referred]
+    needed += [reference.columns for reference in table.exuvia_referred]
     old = table.key_columns
     for columns in needed:
-        whole = [(each, -1) for each in columns]
+        whole = [(column_id, -1) for column_id in columns]
         serves = columns and old[: len(columns)] == tuple(columns)
-        if serves and not any(each[: len(whole)] == whole for each in kept):
+        if serves and not any(index_parts[: len(whole)] == whole for index_parts in remaining):
             return ErrDropIndexNeededInForeignKey("PRIMARY")
     return None
 
 
 def undone(job: Job) -> int:
-    """The job that an UNDO takes back, else 0."""
+    """The job that an UNDO reverts, or 0."""
     return arguments(job, RekeyArgs).undo_of
 
 
 def it_was_undone_before(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1105, of an UNDO: another one came first, or its time is over."""
+    """1105 for an UNDO: another one came first, or the retention has ended."""
     if not undone(job) or snapshot.is_kept:
         return None
-    said = "its time is over, or it has been undone"
-    return ErrUnknown(f"ddl job {undone(job)} cannot be undone: {said}")
+    reason = "its time is over, or it has been undone"
+    return ErrUnknown(f"ddl job {undone(job)} cannot be undone: {reason}")
 
 
 def key_cannot_change(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """What a statement was told before may be otherwise by now."""
-    asked, table = arguments(job, RekeyArgs), table_with_children(snapshot)
+    """The error of a table that has changed since the statement checked it, or None."""
+    args, table = arguments(job, RekeyArgs), table_with_children(snapshot)
     if len(job.exuvia_ids) != _places(table):
         return ErrInfoSchemaChanged()
-    return why_not(table, asked.key, asked.drops, stays=asked.stays)
+    return why_not(table, args.key, args.drops, stays=args.stays)
 
 
 def columns_of_key(job: Job) -> frozenset[str]:
@@ -244,31 +248,35 @@ def columns_of_key(job: Job) -> frozenset[str]:
 # -- steps -----------------------------------------------------------------------------------------
 
 
-def place_beside(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The guard and the new set are there, absent yet; from now on writers put no NULL into the
+def place_new_set(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
+    """The guard and the new set are in the table, in state absent; writers put no NULL into the
     key."""
-    table, asked = the_table(snapshot), arguments(job, RekeyArgs)
-    if asked.key is None:
-        beside = with_ids_beside(table, job.exuvia_ids, stays=asked.stays, comment=asked.comment)
-        return job, evolve(snapshot, table=beside)
-    key = _key_of(table, asked.key)
-    if asked.clustered:
-        table = _with_handles_beside(table, key, job.exuvia_ids)
+    table, args = the_table(snapshot), arguments(job, RekeyArgs)
+    if args.key is None:
+        with_ids = with_hidden_id_rows(
+            table, job.exuvia_ids, stays=args.stays, comment=args.comment
+        )
+        return job, evolve(snapshot, table=with_ids)
+    key = _key_of(table, args.key)
+    if args.clustered:
+        table = _with_keyed_rows(table, key, job.exuvia_ids)
     else:
-        table = with_ids_beside(table, job.exuvia_ids, key=key)
+        table = with_hidden_id_rows(table, job.exuvia_ids, key=key)
     return job, evolve(snapshot, table=_not_null_from_now(table, key))
 
 
-def _key_of(table: TableInfo, asked: IndexInfo) -> IndexInfo:
-    """As an index of the table. A column that the same statement fills under another type is in it
-    as the hidden one."""
-    parts = tuple(part_of(table, part) for part in asked.idx_cols)
-    return evolve(asked, idx_cols=parts, tbl_name=table.name)
+def _key_of(table: TableInfo, key: IndexInfo) -> IndexInfo:
+    """The key as an index of the table.
+
+    It is on the hidden column if the same statement backfills a column under another type.
+    """
+    parts = tuple(part_of(table, part) for part in key.idx_cols)
+    return evolve(key, idx_cols=parts, tbl_name=table.name)
 
 
-def _with_handles_beside(table: TableInfo, key: IndexInfo, physical: tuple[int, ...]) -> TableInfo:
-    """With a set of rows by that key, whose guard is in the old set."""
-    kept, last = _indexes_beside(table)
+def _with_keyed_rows(table: TableInfo, key: IndexInfo, physical: tuple[int, ...]) -> TableInfo:
+    """The table with a second set of rows by that key, whose guard is in the old set."""
+    indexes_left, last = _indexes_of_other_set(table)
     guard = _guard_on(key, last + 1)
     columns = tuple(part.exuvia_column for part in key.idx_cols)
     kinds = [column.type.Tp for column in table.cols if column.id == columns[0]]
@@ -282,37 +290,39 @@ def _with_handles_beside(table: TableInfo, key: IndexInfo, physical: tuple[int, 
         is_common_handle=not is_integer,
         common_handle_version=0 if is_integer else CUT_HANDLES if cut else 1,
         key_columns=columns,
-        index_info=(kept if is_integer else (new, *kept)) or None,
+        index_info=(indexes_left if is_integer else (new, *indexes_left)) or None,
     )
     indexes = (*table.indexes, guard)
     return evolve(table, index_info=indexes, max_idx_id=last + 2, exuvia_rekey=other)
 
 
 def _guard_on(key: IndexInfo, index_id: int) -> IndexInfo:
-    """A hidden unique index on a key that comes."""
-    hidden = evolve(key, id=index_id, idx_name=name(_GUARD), state=ABSENT)
-    return evolve(hidden, exuvia_clustered=False)
+    """A hidden unique index on a new key."""
+    hidden_key = evolve(key, id=index_id, idx_name=name(_GUARD), state=ABSENT)
+    return evolve(hidden_key, exuvia_clustered=False)
 
 
-def _indexes_beside(table: TableInfo) -> tuple[tuple[IndexInfo, ...], int]:
-    """The indexes of the other set but its primary key, and the last id that is given. Entries of
-    global ones lie under the table's own id, whichever set they are of."""
-    last, found = table.max_idx_id, list[IndexInfo]()
-    for each in table.indexes:
-        if each.is_global and not each.is_primary:
+def _indexes_of_other_set(table: TableInfo) -> tuple[tuple[IndexInfo, ...], int]:
+    """The indexes of the other set without its primary key, and the last allocated id.
+
+    Entries of global indexes are under the table's own id, in both sets.
+    """
+    last, indexes = table.max_idx_id, list[IndexInfo]()
+    for index in table.indexes:
+        if index.is_global and not index.is_primary:
             last += 1
-            found.append(evolve(each, id=last))
-        elif not each.is_primary:
-            found.append(each)
-    return tuple(found), last
+            indexes.append(evolve(index, id=last))
+        elif not index.is_primary:
+            indexes.append(index)
+    return tuple(indexes), last
 
 
 def _rows_under(table: TableInfo, ids: tuple[int, ...]) -> dict[str, Any]:
-    """Where rows of the other set lie."""
+    """The ids of the rows of the other set."""
     return {"physical": 0, "partitions": ids} if table.partition else {"physical": ids[0]}
 
 
-def with_ids_beside(
+def with_hidden_id_rows(
     table: TableInfo,
     physical: tuple[int, ...],
     *,
@@ -324,10 +334,11 @@ def with_ids_beside(
 
     A unique index, the guard, enforces the present key in the new set. `stays`: the guard becomes
     the NONCLUSTERED primary key, with that `comment`. `key`: the primary key that replaces the
-    present one, with a guard in the old set."""
+    present one, with a guard in the old set.
+    """
     primary = primary_key(table)
     assert primary is not None
-    kept, last = _indexes_beside(table)
+    indexes_left, last = _indexes_of_other_set(table)
     guard = IndexInfo(
         id=last + 1,
         idx_name=name("PRIMARY" if stays else _GUARD),
@@ -337,17 +348,17 @@ def with_ids_beside(
         is_primary=stays,
         comment=comment,
     )
-    other = Rekey(**_rows_under(table, physical), guard=guard.id, index_info=(guard, *kept))
+    other = Rekey(**_rows_under(table, physical), guard=guard.id, index_info=(guard, *indexes_left))
     if key is None:
         return evolve(table, max_idx_id=guard.id, exuvia_rekey=other)
     new = evolve(key, id=last + 2, idx_name=name("PRIMARY"), state=PUBLIC, exuvia_clustered=False)
-    other = evolve(other, key_guard=last + 3, index_info=(new, guard, *kept))
+    other = evolve(other, key_guard=last + 3, index_info=(new, guard, *indexes_left))
     indexes = (*table.indexes, _guard_on(key, last + 3))
     return evolve(table, index_info=indexes, max_idx_id=last + 3, exuvia_rekey=other)
 
 
 def primary_key(table: TableInfo) -> IndexInfo | None:
-    """The table's primary key; of an integer that is the handle, as an index would be."""
+    """The table's primary key as an index, also if it is an integer handle; or None."""
     if not table.pk_is_handle:
         return table.index("PRIMARY")
     [key] = (column for column in table.cols if column.id in table.key_columns)
@@ -363,45 +374,45 @@ def primary_key(table: TableInfo) -> IndexInfo | None:
 
 
 def is_same_key(one: IndexInfo | None, other: IndexInfo | None) -> bool:
-    """Whether both are on the same columns, and clustered or not."""
+    """Whether both are on the same columns, and both clustered or not."""
     if one is None or other is None:
         return one is other
     first, second = (
-        [(part.exuvia_column, part.length) for part in each.idx_cols] for each in (one, other)
+        [(part.exuvia_column, part.length) for part in index.idx_cols] for index in (one, other)
     )
     return first == second and one.exuvia_clustered == other.exuvia_clustered
 
 
 def _not_null_from_now(table: TableInfo, key: IndexInfo) -> TableInfo:
-    """The table whose writers put no NULL into the key; what rows hold is not known yet."""
+    """The table whose writers put no NULL into the key; existing rows may still have one."""
     keyed = {part.exuvia_column for part in key.idx_cols}
     columns = tuple(
-        held_to_not_null(each) if each.id in keyed and not each.not_null else each
-        for each in table.cols
+        with_not_null_announced(column) if column.id in keyed and not column.not_null else column
+        for column in table.cols
     )
     return evolve(table, cols=columns)
 
 
 def _settled(table: TableInfo) -> TableInfo:
     columns = tuple(
-        evolve(each, type=each.exuvia_changing_type, exuvia_changing_type=None)
-        if _is_only_held(each)
-        else each
-        for each in table.cols
+        evolve(column, type=column.exuvia_changing_type, exuvia_changing_type=None)
+        if _only_gets_not_null(column)
+        else column
+        for column in table.cols
     )
     return evolve(table, cols=columns)
 
 
 def _with_null(table: TableInfo) -> TableInfo:
     columns = tuple(
-        evolve(column, exuvia_changing_type=None) if _is_only_held(column) else column
+        evolve(column, exuvia_changing_type=None) if _only_gets_not_null(column) else column
         for column in table.cols
     )
     return evolve(table, cols=columns)
 
 
-def _is_only_held(column: ColumnInfo) -> bool:
-    """Whether its writers put no NULL into it, and it gets no other type by the same statement."""
+def _only_gets_not_null(column: ColumnInfo) -> bool:
+    """Whether its writers put no NULL into it, and the statement gives it no other type."""
     coming = column.exuvia_changing_type
     if coming is None:
         return False
@@ -411,21 +422,21 @@ def _is_only_held(column: ColumnInfo) -> bool:
 
 
 def switch(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """Readers read the new set; the other one is the old. No row has a NULL in the key."""
+    """Readers use the new set; the old one becomes the other set. No row has a NULL in the key."""
     return job, evolve(snapshot, table=reflag(_settled(the_table(snapshot)).rekeyed))
 
 
 def forget_old(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """Nothing of the old set is left, nor the guard, unless it is the key."""
+    """The table without the old set, and without the guard, unless the guard is the key."""
     if job.exuvia_undo is not None:
-        job = noted(job, snapshot)
+        job = with_undo_note(job, snapshot)
     if arguments(job, RekeyArgs).stays:
         return job, evolve(snapshot, table=evolve(the_table(snapshot), exuvia_rekey=None))
     return job, evolve(snapshot, table=_of_one_set(the_table(snapshot)))
 
 
 def forget_new(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """Nothing of the new set is left, nor the guard."""
+    """The table without the new set and the guard."""
     table = reflag(_with_null(_of_one_set(the_table(snapshot))))
     return job, evolve(snapshot, table=table)
 
@@ -444,14 +455,14 @@ def _other(table: TableInfo) -> Rekey:
 
 
 def _move(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSnapshot:
-    """The other set in that state, and guards with it, in whichever set they are."""
+    """The other set in that state, and the guards in theirs, in whichever set they are."""
     table = the_table(snapshot)
     if table.exuvia_rekey is None:
         return snapshot
     other = evolve(table.exuvia_rekey, state=DELETE_ONLY if state == PUBLIC else state)
-    asked, walks = arguments(job, RekeyArgs), _GUARD_BEHIND.get(state, state)
+    args, walks = arguments(job, RekeyArgs), _GUARD_BEHIND.get(state, state)
     guards = dict.fromkeys(_guards(other), walks)
-    if asked.stays or (state not in _GUARD_BEHIND and asked.to_ids):
+    if args.stays or (state not in _GUARD_BEHIND and args.to_ids):
         guards[other.guard] = PUBLIC
 
     def with_guards(indexes: tuple[IndexInfo, ...]) -> tuple[IndexInfo, ...] | None:
@@ -463,40 +474,45 @@ def _move(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSna
 
 
 def move_and_verify(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
-    """No two rows have one key, every row is in both sets, and all has been compared (law 9)."""
+    """A wait until every row is in both sets and all is compared (law 9). 1062 for equal keys."""
     if snapshot.failure is not None:
         return snapshot.failure
     if snapshot.filled or snapshot.table_is_empty:
         return None
     other = _other(the_table(snapshot))
-    kept = [each for each in other.index_info or () if not each.exuvia_clustered]
-    local = tuple(each.id for each in kept if not each.is_global)
-    spread = tuple(each.id for each in kept if each.is_global)
-    asked = arguments(job, RekeyArgs)
-    fills = 0 if asked.key is None else other.key_guard or other.guard
-    is_global = asked.key is not None and asked.key.is_global
+    copied = [index for index in other.index_info or () if not index.exuvia_clustered]
+    local = tuple(index.id for index in copied if not index.is_global)
+    spread = tuple(index.id for index in copied if index.is_global)
+    args = arguments(job, RekeyArgs)
+    fills = 0 if args.key is None else other.key_guard or other.guard
+    is_global = args.key is not None and args.key.is_global
     work = reorg.rekey_rows(
-        other.guard, local, spread, fills=fills, is_global=is_global, to_ids=asked.to_ids
+        other.guard, local, spread, fills=fills, is_global=is_global, to_ids=args.to_ids
     )
     return StepWait("", work)
 
 
 def ranges_left(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
-    """All that lies under the ids of the set that is given up, its global indexes, and what is a
-    guard in the other one."""
+    """Everything of the removed set, its global indexes, and the guards in the other set."""
     table = the_table(snapshot)
     other = _other(table)
-    standing = () if arguments(job, RekeyArgs).stays else _guards(other)
-    left = (i.id for i in table.indexes if i.id in standing)
-    guards = (each for index_id in left for each in ranges_of_index(table, index_id))
+    removed_guards = () if arguments(job, RekeyArgs).stays else _guards(other)
+    left = (i.id for i in table.indexes if i.id in removed_guards)
+    guards = (
+        delete_range for index_id in left for delete_range in ranges_of_index(table, index_id)
+    )
     ranges = map(range_of_physical, other.partitions or (other.physical,))
-    gone = table.rekeyed
-    spread = (each for index in gone.global_indexes for each in ranges_of_index(gone, index.id))
+    removed_set = table.rekeyed
+    spread = (
+        delete_range
+        for index in removed_set.global_indexes
+        for delete_range in ranges_of_index(removed_set, index.id)
+    )
     return (*ranges, *spread, *guards)
 
 
 def key_changed(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
-    """Rows lie elsewhere, under another key."""
+    """The event once rows are stored under another key."""
     table = the_table(after)
     was = the_table(before).rekeyed
     old, new = _pieces(was), _pieces(table)
@@ -510,11 +526,11 @@ def key_changed(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> Jo
 
 
 def former_key(job: Job, before: CatalogSnapshot) -> tuple[Kept, ...]:
-    """The record of a change that is kept."""
+    """The record of a change that can be undone."""
     if job.exuvia_undo is None:
         return ()
     table = the_table(before)
-    kept = Kept(
+    record = Kept(
         job_id=job.id,
         kind="key",
         table_id=table.id,
@@ -523,7 +539,7 @@ def former_key(job: Job, before: CatalogSnapshot) -> tuple[Kept, ...]:
         definition=primary_key(table.rekeyed),
         key=primary_key(table),
     )
-    return (kept,)
+    return (record,)
 
 
 def _pieces(table: TableInfo) -> tuple[PartitionDefinition, ...]:
@@ -542,7 +558,7 @@ CHANGE_PRIMARY_KEY = load(
         refuses=(table_is_missing, it_was_undone_before, key_cannot_change),
         reads=lambda job: ReadSet(undo_of=undone(job)),
         path=(
-            Step(ABSENT, DELETE_ONLY, edit=place_beside),
+            Step(ABSENT, DELETE_ONLY, edit=place_new_set),
             Step(DELETE_ONLY, WRITE_ONLY),
             Step(WRITE_ONLY, WRITE_REORG),
             Step(WRITE_REORG, DELETE_REORG, edit=switch, after=move_and_verify),

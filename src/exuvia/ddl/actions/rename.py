@@ -1,10 +1,10 @@
-"""RENAME TABLE: tables take other names, in one step and one version, however many there are.
+"""RENAME TABLE: all tables get their new names in one step and one version.
 
     absent -> public
 
-Names are let go before any is taken, so a swap needs no name in between, and nobody sees one. A
-table keeps its id, its rows and its writers: who planned under the old name may still commit, and
-is waited for. What stands at a name a table leaves or takes is looked at in the step's snapshot.
+Names are released before any is acquired, so a swap needs no temporary name. A table keeps its id,
+its rows and its writers: writers that planned with the old name may still commit, and are waited
+for. The tables at the old and new names are read in the step's snapshot.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 
 
 class Renaming(msgspec.Struct, frozen=True):
-    """One table of RENAME TABLE: where it is and where it goes."""
+    """One table of RENAME TABLE: its old and its new place."""
 
     table_id: int
     old_schema_id: int
@@ -32,97 +32,105 @@ class Renaming(msgspec.Struct, frozen=True):
     new_schema_id: int
     new_schema: str
     new_name: str
-    keys_follow: bool = False  # as MySQL does with names that it gave to foreign keys
+    keys_follow: bool = False  # rename keys with generated names, as MySQL does
 
 
 def renamings_of(job: Job) -> tuple[Renaming, ...]:
-    """What RENAME TABLE asks for, one for each table."""
+    """The renamings of RENAME TABLE, one for each table."""
     return arguments(job, tuple[Renaming, ...])
 
 
 def rename_tables(
-    database: DatabaseInfo, table: TableInfo, wanted: Sequence[Renaming], *, query: str = ""
+    database: DatabaseInfo, table: TableInfo, renamings: Sequence[Renaming], *, query: str = ""
 ) -> Job:
-    """RENAME TABLE; `database` and `table` are those of the first of them."""
-    code = ActionCode.RENAME_TABLE if len(wanted) == 1 else ActionCode.RENAME_TABLES
-    job = job_for(code, database, table, tuple(wanted), query)
-    schemas = {each.old_schema_id for each in wanted} | {each.new_schema_id for each in wanted}
+    """RENAME TABLE; `database` and `table` are those of the first renaming."""
+    code = ActionCode.RENAME_TABLE if len(renamings) == 1 else ActionCode.RENAME_TABLES
+    job = job_for(code, database, table, tuple(renamings), query)
+    schemas = {renaming.old_schema_id for renaming in renamings} | {
+        renaming.new_schema_id for renaming in renamings
+    }
     return evolve(
         job,
-        exuvia_tables=tuple(each.table_id for each in wanted if each.table_id != table.id),
+        exuvia_tables=tuple(
+            renaming.table_id for renaming in renamings if renaming.table_id != table.id
+        ),
         exuvia_schemas=tuple(sorted(schemas - {database.id})),
     )
 
 
 def _names(job: Job) -> Iterator[tuple[int, str]]:
-    for each in renamings_of(job):
-        yield each.old_schema_id, each.old_name.lower()
-        yield each.new_schema_id, each.new_name.lower()
+    for renaming in renamings_of(job):
+        yield renaming.old_schema_id, renaming.old_name.lower()
+        yield renaming.new_schema_id, renaming.new_name.lower()
 
 
-def looks_at_all_places(job: Job) -> ReadSet:
-    """Every table but the job's own, every database they go to, every name they take."""
-    wanted = renamings_of(job)
+def reads_all_places(job: Job) -> ReadSet:
+    """Every other table, every new database, every new name."""
+    renamings = renamings_of(job)
     return ReadSet(
-        tables=tuple(each.table_id for each in wanted if each.table_id != job.table_id),
-        databases=tuple(dict.fromkeys(each.new_schema_id for each in wanted)),
-        names=tuple((each.new_schema_id, each.new_name) for each in wanted),
+        tables=tuple(
+            renaming.table_id for renaming in renamings if renaming.table_id != job.table_id
+        ),
+        databases=tuple(dict.fromkeys(renaming.new_schema_id for renaming in renamings)),
+        names=tuple((renaming.new_schema_id, renaming.new_name) for renaming in renamings),
     )
 
 
 def table_to_rename_is_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1146: it is not, or no longer, where the statement found it."""
-    for each in renamings_of(job):
+    """1146: the table is not, or no longer, where the statement found it."""
+    for renaming in renamings_of(job):
         own = snapshot.table
         table = (
-            own if own is not None and own.id == each.table_id else snapshot.other(each.table_id)
+            own
+            if own is not None and own.id == renaming.table_id
+            else snapshot.other(renaming.table_id)
         )
         place = None if table is None else (table.exuvia_db, table.name.L, table.state)
-        if place != (each.old_schema_id, each.old_name.lower(), PUBLIC):
-            return ErrNoSuchTable(each.old_schema, each.old_name)
+        if place != (renaming.old_schema_id, renaming.old_name.lower(), PUBLIC):
+            return ErrNoSuchTable(renaming.old_schema, renaming.old_name)
     return None
 
 
-def place_to_go_is_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    public = {each.id for each in snapshot.databases if each.state == PUBLIC}
-    for each in renamings_of(job):
-        if each.new_schema_id not in public:
-            return ErrBadDB(each.new_schema)
+def new_database_is_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    public = {database.id for database in snapshot.databases if database.state == PUBLIC}
+    for renaming in renamings_of(job):
+        if renaming.new_schema_id not in public:
+            return ErrBadDB(renaming.new_schema)
     return None
 
 
-def name_to_take_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1050, unless its holder goes away in the same step."""
-    wanted = renamings_of(job)
-    leaving = {each.table_id for each in wanted}
-    for each in wanted:
-        if snapshot.holder(each.new_schema_id, each.new_name) not in (0, *leaving):
-            return ErrTableExists(f"{each.new_schema}.{each.new_name}")
+def new_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    """1050, unless the table with that name is renamed in the same step."""
+    renamings = renamings_of(job)
+    leaving = {renaming.table_id for renaming in renamings}
+    for renaming in renamings:
+        if snapshot.holder(renaming.new_schema_id, renaming.new_name) not in (0, *leaving):
+            return ErrTableExists(f"{renaming.new_schema}.{renaming.new_name}")
     return None
 
 
 def rename_all(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """Every table where it goes."""
-    wanted = {each.table_id: each for each in renamings_of(job)}
-    own = None if snapshot.table is None else _renamed(snapshot.table, wanted)
-    others = tuple(_renamed(each, wanted) for each in snapshot.others)
+    """Every table with its new name."""
+    by_table = {renaming.table_id: renaming for renaming in renamings_of(job)}
+    own = None if snapshot.table is None else _renamed(snapshot.table, by_table)
+    others = tuple(_renamed(other, by_table) for other in snapshot.others)
     return job, evolve(snapshot, table=own, others=others)
 
 
-def _renamed(table: TableInfo, wanted: dict[int, Renaming]) -> TableInfo:
-    asked = wanted.get(table.id)
-    if asked is None:
+def _renamed(table: TableInfo, by_table: dict[int, Renaming]) -> TableInfo:
+    renaming = by_table.get(table.id)
+    if renaming is None:
         return table
-    new = name(asked.new_name)
-    indexes = tuple(evolve(each, tbl_name=new) for each in table.indexes)
-    if asked.keys_follow and table.foreign_keys:
+    new = name(renaming.new_name)
+    indexes = tuple(evolve(index, tbl_name=new) for index in table.indexes)
+    if renaming.keys_follow and table.foreign_keys:
         keys = tuple(_follows(key, table.name.O, new.O) for key in table.foreign_keys)
         table = evolve(table, fk_info=keys)
-    return evolve(table, name=new, exuvia_db=asked.new_schema_id, index_info=indexes or None)
+    return evolve(table, name=new, exuvia_db=renaming.new_schema_id, index_info=indexes or None)
 
 
 def _follows(key: FkInfo, old: str, new: str) -> FkInfo:
-    """The key, called {new}_ibfk_1 where it was {old}_ibfk_1."""
+    """The key as {new}_ibfk_1 if it was {old}_ibfk_1."""
     number = key.fk_name.O.removeprefix(f"{old}_ibfk_")
     is_given = number != key.fk_name.O and number.isascii() and number.isdigit()
     return evolve(key, fk_name=name(f"{new}_ibfk_{number}")) if is_given else key
@@ -134,8 +142,8 @@ def _renaming(label: str, code: ActionCode) -> Action:
             label,
             code,
             TABLE_IN_PLACE,
-            reads=looks_at_all_places,
-            refuses=(table_to_rename_is_missing, place_to_go_is_missing, name_to_take_is_taken),
+            reads=reads_all_places,
+            refuses=(table_to_rename_is_missing, new_database_is_missing, new_name_is_taken),
             path=(Step(ABSENT, PUBLIC, edit=rename_all),),
             names=_names,
         )

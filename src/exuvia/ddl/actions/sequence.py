@@ -1,10 +1,10 @@
 """CREATE SEQUENCE, ALTER SEQUENCE and DROP SEQUENCE.
 
     CREATE   absent -> public
-    ALTER    one step: new options; its revision moves, so nodes forget what they had in hand
-    DROP     public -> write only -> delete only -> absent, then its counter is forgotten
+    ALTER    one step: new options; its revision moves, so nodes discard their cached values
+    DROP     public -> write only -> delete only -> absent, then its counter is removed
 
-RESTART makes a new generation, whose counter begins at `exuvia_base` (catalog/autoid.py).
+RESTART begins a new generation, whose counter starts at `exuvia_base` (catalog/autoid.py).
 """
 
 from exuvia.base.errors import Refused
@@ -13,7 +13,7 @@ from exuvia.catalog.model import DatabaseInfo, SchemaState, SequenceInfo, TableI
 from exuvia.ddl.action import Action, GetsId, Step, load
 from exuvia.ddl.actions.shared import database_is_missing, drop_path
 from exuvia.ddl.actions.table import own_name, table_range
-from exuvia.ddl.actions.view import name_and_former, name_is_anothers, place_view
+from exuvia.ddl.actions.view import name_and_former, name_is_taken, place_view
 from exuvia.ddl.decision import CatalogSnapshot
 from exuvia.ddl.elements import TABLE, the_table
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for
@@ -39,7 +39,7 @@ def drop_sequence(database: DatabaseInfo, sequence: TableInfo, *, query: str = "
 
 
 def sequence_is_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """4139; 1347 for what is no sequence."""
+    """4139; 1347 for another kind of table."""
     table = snapshot.table
     if table is None or table.state != SchemaState.PUBLIC:
         return ErrUnknownSequence(f"{job.schema_name}.{job.table_name}")
@@ -49,9 +49,9 @@ def sequence_is_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
 
 
 def change_options(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The options as asked for; the comment of a sequence is its table's."""
-    (wanted,) = arguments(job, tuple[SequenceInfo])
-    table = evolve(the_table(snapshot), sequence=wanted, comment=wanted.sequence_comment)
+    """The options of the statement; the comment of a sequence is its table's."""
+    (options,) = arguments(job, tuple[SequenceInfo])
+    table = evolve(the_table(snapshot), sequence=options, comment=options.sequence_comment)
     return job, evolve(snapshot, table=table)
 
 
@@ -60,7 +60,7 @@ CREATE_SEQUENCE = load(
         "create sequence",
         ActionCode.CREATE_SEQUENCE,
         TABLE,
-        refuses=(database_is_missing, name_is_anothers),
+        refuses=(database_is_missing, name_is_taken),
         path=(Step(ABSENT, PUBLIC, edit=place_view),),
         reads=name_and_former,
         gets_id=GetsId.TABLE,

@@ -1,9 +1,9 @@
-"""What several actions share: paths and refusals. Those of one action stand beside it.
+"""Paths and refusals that several actions share. Those of a single action are in its file.
 
-A refusal takes (job, snapshot) and returns MySQL's error, or None. It is judged in the job's first
-step: the statement's own check is older by a queue. Who refers to the tables that a DROP or a
-TRUNCATE takes away may have come since; from the first step on nobody can, for who makes a child
-involves its parent, and waits for this job.
+A refusal takes (job, snapshot) and returns MySQL's error, or None. It is checked in the job's first
+step, because the statement's own check is older than the jobs before it in the queue. Foreign keys
+to the tables of a DROP or a TRUNCATE may have been added since. From the first step on none can be
+added: adding a child involves its parent, and waits for this job.
 """
 
 from collections.abc import Iterator
@@ -34,8 +34,11 @@ WRITE_REORG = SchemaState.WRITE_REORG
 
 
 def drop_path(leaves: Leave | None = None, event: Publish | None = None) -> tuple[Step, ...]:
-    """DROP of what has a name of its own: no client finds it from the first step on, whoever has
-    it may finish, and with the last one it is gone."""
+    """Path of DROP for an element with a name.
+
+    Clients do not find it from the first step on; statements that use it may finish until the last
+    one.
+    """
     return (
         Step(PUBLIC, WRITE_ONLY),
         Step(WRITE_ONLY, DELETE_ONLY),
@@ -44,7 +47,7 @@ def drop_path(leaves: Leave | None = None, event: Publish | None = None) -> tupl
 
 
 def add_constraint_path(place: Edit, judge: After, end: Edit | None = None) -> tuple[Step, ...]:
-    """ADD of a rule for rows: who writes obeys it before the rows that stand are judged."""
+    """Path of ADD for a rule: writers obey it before existing rows are validated."""
     return (
         Step(ABSENT, WRITE_ONLY, edit=place),
         Step(WRITE_ONLY, WRITE_REORG),
@@ -55,7 +58,7 @@ def add_constraint_path(place: Edit, judge: After, end: Edit | None = None) -> t
 def rows_obey(
     job: Job, snapshot: CatalogSnapshot, kind: str, is_asked: bool
 ) -> Refused | StepWait | None:
-    """Whether the rows that stand obey the job's rule, of that kind (pipeline/verify/rules.py)."""
+    """A wait for the check of existing rows by the job's rule (pipeline/verify/rules.py)."""
     if snapshot.failure is not None:
         return snapshot.failure
     if snapshot.table_is_empty or snapshot.filled or not is_asked:
@@ -64,20 +67,20 @@ def rows_obey(
     return StepWait("", reorg.check_rows(kind, element))
 
 
-# -- what can be taken back ------------------------------------------------------------------------
+# -- retention for UNDO ----------------------------------------------------------------------------
 
 PRIVATE = "_exuvia_undo_"
-WAS_NOT_KEPT = "it was not kept (exuvia_undo_s was 0, or a warning said why)"
+WAS_NOT_KEPT = "nothing was retained (exuvia_undo_s was 0, or see the statement's warning)"
 
 
 def private_name(job: Job, number: int) -> str:
-    """What an element is called that the job leaves hidden: no client asks for it."""
+    """The name of an element that the job leaves hidden: no client uses it."""
     return f"{PRIVATE}{job.id}_{number}"
 
 
 def stood_before(table: TableInfo, column: ColumnInfo) -> tuple[ColumnInfo, ...]:
     """The columns before that one."""
-    return tuple(each for each in table.cols if each.offset < column.offset)
+    return tuple(other for other in table.cols if other.offset < column.offset)
 
 
 def kept_until(job: Job, snapshot: CatalogSnapshot) -> int:
@@ -85,8 +88,8 @@ def kept_until(job: Job, snapshot: CatalogSnapshot) -> int:
     return snapshot.now + timestamp(seconds * 1_000_000_000)
 
 
-def noted(job: Job, snapshot: CatalogSnapshot) -> Job:
-    """The job says until when it can be taken back."""
+def with_undo_note(job: Job, snapshot: CatalogSnapshot) -> Job:
+    """The job with the note until when UNDO is possible."""
     until = timestamp_text(kept_until(job, snapshot))
     return evolve(job, exuvia_note=f"kept until {until}: ADMIN UNDO DDL JOB {job.id}")
 
@@ -109,8 +112,8 @@ def database_is_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
 
 
 def table_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    taken = snapshot.name_is_taken
-    return ErrTableExists(f"{job.schema_name}.{job.table_name}") if taken else None
+    is_taken = snapshot.name_is_taken
+    return ErrTableExists(f"{job.schema_name}.{job.table_name}") if is_taken else None
 
 
 def table_to_drop_is_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
@@ -124,20 +127,21 @@ def table_is_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
 
 
 def computed_from(table: TableInfo, name: str) -> list[ColumnInfo]:
-    """The columns whose expressions name that one."""
-    wanted = name.lower()
+    """The columns whose expressions read that column."""
+    column_name = name.lower()
     return [
         column
         for column in table.cols
-        if column.name.L != wanted and wanted in (column.dependences or {})
+        if column.name.L != column_name and column_name in (column.dependences or {})
     ]
 
 
 class Children(msgspec.Struct, frozen=True):
-    """What a DROP or a TRUNCATE is asked where foreign_key_checks is ON; without it nobody asks.
+    """Argument of a DROP or a TRUNCATE with foreign_key_checks = ON.
 
     `going`: ids of tables that the same statement drops. `filled`: a TRUNCATE's ids are those of a
-    table that has rows (truncate.py)."""
+    table that has rows (truncate.py).
+    """
 
     fk_check: bool = True
     going: tuple[int, ...] | msgspec.UnsetType = msgspec.UNSET
@@ -145,29 +149,29 @@ class Children(msgspec.Struct, frozen=True):
 
 
 def children_are_asked_for(job: Job) -> bool:
-    """Whether the job's first step must see who refers to its tables."""
+    """Whether the job's first step must read the foreign keys to its tables."""
     return not job.begun and bool(job.raw_args)
 
 
 def _children(job: Job, snapshot: CatalogSnapshot) -> Iterator[Referrer]:
-    """Keys of tables that stay."""
+    """Foreign keys of tables that are not dropped."""
     if not children_are_asked_for(job):
         return
-    (asked,) = arguments(job, tuple[Children])
-    going = {job.table_id, *snapshot.tables, *(asked.going or ())}
-    yield from (each for each in snapshot.referrers if each.child not in going)
+    (args,) = arguments(job, tuple[Children])
+    going = {job.table_id, *snapshot.tables, *(args.going or ())}
+    yield from (referrer for referrer in snapshot.referrers if referrer.child not in going)
 
 
 def table_is_referred_to(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """3730, for DROP TABLE and DROP DATABASE."""
-    for each in _children(job, snapshot):
-        return ErrForeignKeyCannotDropParent(each.parent, each.key, each.child_table)
+    for referrer in _children(job, snapshot):
+        return ErrForeignKeyCannotDropParent(referrer.parent, referrer.key, referrer.child_table)
     return None
 
 
 def truncated_table_is_referred_to(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     the_table(snapshot)
-    for each in _children(job, snapshot):
-        text = f"`{each.child_database}`.`{each.child_table}` CONSTRAINT `{each.key}`"
+    for referrer in _children(job, snapshot):
+        text = f"`{referrer.child_database}`.`{referrer.child_table}` CONSTRAINT `{referrer.key}`"
         return ErrTruncateIllegalForeignKey(text)
     return None

@@ -1,12 +1,12 @@
 """CREATE TABLE, one or several at once, and DROP TABLE.
 
-    CREATE   absent -> public                            nobody can know it before its name stands
+    CREATE   absent -> public                            not usable before it has a name
     CREATES  absent -> public                            all of them in one version, or none
     DROP     public -> write only -> delete only -> absent
 
-From the first step of a drop clients get 1146; whoever wrote the table before may still commit,
-until the revision has moved on; at the end the revision is gone and the store refuses every
-writer (law 1). Metadata goes first, data later: the whole key range is left to be emptied (seed
+From the first step of a drop clients get 1146. Earlier writers of the table may still commit until
+the revision has moved on. At the end the revision is gone and the store refuses every writer (law
+1). Metadata is removed first, data later: the whole key range is emptied in the background (seed
 002, the optimised delete).
 """
 
@@ -55,20 +55,20 @@ ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 
 
 def table_of(job: Job) -> TableInfo:
-    """The table CREATE TABLE asks for."""
+    """The table of CREATE TABLE."""
     return msgspec.convert(job.raw_args[0], TableInfo)
 
 
 def tables_of(job: Job) -> tuple[TableInfo, ...]:
-    """The tables a job for several CREATE TABLE asks for."""
+    """The tables of a job for several CREATE TABLE."""
     return arguments(job, tuple[TableInfo, ...])
 
 
 def create_table(database: DatabaseInfo, table: TableInfo, *, query: str = "") -> Job:
     """CREATE TABLE; the table's id is 0, those of its columns and indexes begin at 1."""
     job = job_for(ActionCode.CREATE_TABLE, database, table, (table,), query)
-    wanted = 0 if table.partition is None else len(table.partition.definitions)
-    return evolve(job, exuvia_ids=(0,) * wanted, exuvia_policies=refs_of(table))
+    id_count = 0 if table.partition is None else len(table.partition.definitions)
+    return evolve(job, exuvia_ids=(0,) * id_count, exuvia_policies=refs_of(table))
 
 
 def drop_table(
@@ -78,10 +78,12 @@ def drop_table(
     *,
     query: str = "",
 ) -> Job:
-    """DROP TABLE of one table; `going`: ids of the only tables that may refer to it, None for any
-    (foreign_key_checks=OFF)."""
-    asked = () if going is None else (Children(going=tuple(going)),)
-    return job_for(ActionCode.DROP_TABLE, database, table, asked, query)
+    """DROP TABLE of one table.
+
+    `going`: ids of the only tables that may refer to it, None for any (foreign_key_checks=OFF).
+    """
+    args = () if going is None else (Children(going=tuple(going)),)
+    return job_for(ActionCode.DROP_TABLE, database, table, args, query)
 
 
 def create_tables(jobs: Sequence[Job]) -> Job:
@@ -94,8 +96,12 @@ def create_tables(jobs: Sequence[Job]) -> Job:
         table_name=names,
         raw_args=tuple(job.raw_args[0] for job in jobs),
         query="; ".join(job.query for job in jobs),
-        exuvia_tables=tuple(dict.fromkeys(each for job in jobs for each in job.exuvia_tables)),
-        exuvia_schemas=tuple(dict.fromkeys(each for job in jobs for each in job.exuvia_schemas)),
+        exuvia_tables=tuple(
+            dict.fromkeys(table_id for job in jobs for table_id in job.exuvia_tables)
+        ),
+        exuvia_schemas=tuple(
+            dict.fromkeys(schema_id for job in jobs for schema_id in job.exuvia_schemas)
+        ),
         exuvia_ids=(0,) * len(jobs),
         exuvia_by=", ".join(dict.fromkeys(job.exuvia_by for job in jobs)),
     )
@@ -105,30 +111,32 @@ def create_tables(jobs: Sequence[Job]) -> Job:
 
 
 def place_table(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The table as asked for."""
-    wanted = table_of(job)
-    if wanted.partition is not None:
-        wanted = evolve(wanted, partition=wanted.partition.with_ids(job.exuvia_ids))
-    return job, evolve(snapshot, table=placed(wanted, job.table_id, job.schema_id))
+    """The table of the statement."""
+    table = table_of(job)
+    if table.partition is not None:
+        table = evolve(table, partition=table.partition.with_ids(job.exuvia_ids))
+    return job, evolve(snapshot, table=placed(table, job.table_id, job.schema_id))
 
 
 def place_tables(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """All the tables as asked for, under the ids the job was given."""
-    made = tuple(
-        placed(wanted, table_id, job.schema_id)
-        for wanted, table_id in zip(tables_of(job), job.exuvia_ids, strict=True)
+    """All the tables of the job, with the job's ids."""
+    tables = tuple(
+        placed(table, table_id, job.schema_id)
+        for table, table_id in zip(tables_of(job), job.exuvia_ids, strict=True)
     )
-    return job, evolve(snapshot, others=made)
+    return job, evolve(snapshot, others=tables)
 
 
-def placed(wanted: TableInfo, table_id: int, database_id: int) -> TableInfo:
-    """A table with its parts numbered where the caller left them at 0. Of one it was copied from
-    (LIKE) it has neither the place of the rows nor a lock."""
+def placed(table: TableInfo, table_id: int, database_id: int) -> TableInfo:
+    """The table with ids for its parts where the caller left 0.
+
+    A copied table (LIKE) does not get the physical id or the lock of its original.
+    """
     columns = tuple(
-        evolve(column, id=column.id or at + 1, offset=at) for at, column in enumerate(wanted.cols)
+        evolve(column, id=column.id or at + 1, offset=at) for at, column in enumerate(table.cols)
     )
-    wanted = evolve(
-        wanted,
+    table = evolve(
+        table,
         id=table_id,
         exuvia_db=database_id,
         state=PUBLIC,
@@ -136,27 +144,27 @@ def placed(wanted: TableInfo, table_id: int, database_id: int) -> TableInfo:
         exuvia_physical=0,
         exuvia_exchange=None,
         exuvia_rekey=None,
-        partition=at_home(wanted, table_id),
+        partition=at_home(table, table_id),
         cols=columns,
         max_col_id=max((column.id for column in columns), default=0),
     )
-    indexes = tuple(_numbered(wanted, index, at) for at, index in enumerate(wanted.indexes))
-    table = evolve(
-        wanted,
+    indexes = tuple(_numbered(table, index, at) for at, index in enumerate(table.indexes))
+    numbered_table = evolve(
+        table,
         index_info=indexes or None,
-        max_idx_id=max((index.id for index in indexes), default=wanted.max_idx_id),
+        max_idx_id=max((index.id for index in indexes), default=table.max_idx_id),
     )
-    return with_layout(table)
+    return with_layout(numbered_table)
 
 
 def own_name(job: Job) -> Iterable[tuple[int, str]]:
-    """The name that a job takes or gives up for its own table."""
+    """The name that a job acquires or releases for its own table."""
     return ((job.schema_id, job.table_name.lower()),) if job.table_name else ()
 
 
 def names_of_all(job: Job) -> Iterable[tuple[int, str]]:
-    """The names several new tables are to have."""
-    return ((job.schema_id, each["name"]["L"]) for each in job.raw_args)
+    """The names of several new tables."""
+    return ((job.schema_id, table["name"]["L"]) for table in job.raw_args)
 
 
 def is_batch(job: Job) -> bool:
@@ -165,7 +173,7 @@ def is_batch(job: Job) -> bool:
 
 
 def may_be_batched(job: Job) -> bool:
-    """Whether it may be done by one job with others (ddl/submit.py)."""
+    """Whether one job may create it together with others (ddl/submit.py)."""
     if job.type != ActionCode.CREATE_TABLE or job.exuvia_tables or job.exuvia_ids:
         return False
     if job.exuvia_policies:
@@ -173,18 +181,18 @@ def may_be_batched(job: Job) -> bool:
     return not job.raw_args[0].get("fk_info") and job.reorg_meta is None
 
 
-def looks_at_their_names(job: Job) -> ReadSet:
-    """The names several new tables are to have."""
-    return ReadSet(names=tuple((job.schema_id, each.name.L) for each in tables_of(job)))
+def reads_new_names(job: Job) -> ReadSet:
+    """Reads the names of several new tables."""
+    return ReadSet(names=tuple((job.schema_id, table.name.L) for table in tables_of(job)))
 
 
-def one_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+def a_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1050, by another table or by one of the same job."""
-    seen: set[str] = set()
-    for each in tables_of(job):
-        if each.name.L in seen or snapshot.holder(job.schema_id, each.name.L):
-            return ErrTableExists(f"{job.schema_name}.{each.name.O}")
-        seen.add(each.name.L)
+    new_names: set[str] = set()
+    for table in tables_of(job):
+        if table.name.L in new_names or snapshot.holder(job.schema_id, table.name.L):
+            return ErrTableExists(f"{job.schema_name}.{table.name.O}")
+        new_names.add(table.name.L)
     return None
 
 
@@ -206,17 +214,17 @@ def table_range(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
 def tables_created(
     job: Job, before: CatalogSnapshot, after: CatalogSnapshot
 ) -> tuple[JobEvent, ...]:
-    """Clients see all of them."""
-    return tuple(JobEvent(type="create table", table=each) for each in after.others)
+    """The events once clients see all of them."""
+    return tuple(JobEvent(type="create table", table=table) for table in after.others)
 
 
 def table_created(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
-    """Clients see the table."""
+    """The event once clients see the table."""
     return JobEvent(type="create table", table=after.table)
 
 
 def table_dropped(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
-    """The table is gone."""
+    """The event once the table is gone."""
     return JobEvent(type="drop table", table=before.table)
 
 
@@ -238,8 +246,8 @@ CREATE_TABLES = load(
         "create tables",
         ActionCode.CREATE_TABLES,
         TABLE_IN_PLACE,
-        reads=looks_at_their_names,
-        refuses=(database_is_missing, one_name_is_taken),
+        reads=reads_new_names,
+        refuses=(database_is_missing, a_name_is_taken),
         path=(Step(ABSENT, PUBLIC, edit=place_tables, event=tables_created),),
         names=names_of_all,
     )

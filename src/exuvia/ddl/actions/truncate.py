@@ -1,17 +1,17 @@
-"""TRUNCATE TABLE: another table, empty, takes the name; the old one is left to be emptied.
+"""TRUNCATE TABLE: an empty table with new ids gets the name; the old one is emptied.
 
-    absent -> write only   (barrier) whoever wrote the table with an older plan is waited for, as
-                           any step waits for the metadata lock; transactions that would write it
-                           first wait for the end (catalog/meta.py)
-    write only -> public   the new id takes the name; the old id is taken away from its writers
+    absent -> write only   (barrier) writers with an older plan are waited for, as every step waits
+                           for the metadata lock; transactions that have not written it yet wait for
+                           the end before they do (catalog/meta.py)
+    write only -> public   the new id gets the name; writers of the old id are fenced
 
-    `with_rows`: the new id has rows already. It is that of a table of the same definition without a
-    name (`unnamed`), which its maker alone has written
+    `with_rows`: the new id already has rows. It belongs to an `unnamed` table of the same
+    definition, which only its creator has written
 
-Statements that are transactions of their own go on, and are run again where they come too late: the
-store refuses them (law 1), since their rows would be lost. Rows of
-the old id can be brought back under another name while they are kept (recover.py), or into the
-table (undo_truncate.py): then ids of rows, AUTO_INCREMENT too, go on behind those of the old id.
+Autocommit statements continue, and run again if they are too late: the store refuses them (law 1),
+because their rows would be lost. While rows of the old id are retained, they can be recovered under
+another name (recover.py), or into the table (undo_truncate.py). In the second case row ids, also
+AUTO_INCREMENT, continue after those of the old id.
 """
 
 from collections.abc import Sequence
@@ -27,9 +27,9 @@ from exuvia.ddl.actions.shared import (
     Children,
     children_are_asked_for,
     kept_until,
-    noted,
     table_is_missing,
     truncated_table_is_referred_to,
+    with_undo_note,
 )
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, Kept, ReadSet
 from exuvia.ddl.elements import TABLE_IN_PLACE, at_home, ranges_of_table, the_table
@@ -41,40 +41,47 @@ ABSENT, WRITE_ONLY, PUBLIC = SchemaState.ABSENT, SchemaState.WRITE_ONLY, SchemaS
 def truncate_table(
     database: DatabaseInfo, table: TableInfo, *, checks: bool = False, query: str = ""
 ) -> Job:
-    """TRUNCATE TABLE; asks for the ids of the table and of its partitions. `checks`: not if another
-    table refers to it."""
+    """TRUNCATE TABLE; the job needs ids for the table and its partitions.
+
+    `checks`: refused if another table refers to it.
+    """
     parts = len(table.partition.definitions) if table.partition is not None else 0
-    asked = (Children(),) if checks else ()
-    job = job_for(ActionCode.TRUNCATE_TABLE, database, table, asked, query)
+    args = (Children(),) if checks else ()
+    job = job_for(ActionCode.TRUNCATE_TABLE, database, table, args, query)
     return evolve(job, exuvia_ids=(0,) * (1 + parts))
 
 
 def unnamed(table: TableInfo, ids: Sequence[int]) -> TableInfo:
-    """What may take the table's place: the same under these ids, one for the table and one for each
-    partition, and nobody's. No change log: the table's own begins when it has the name."""
+    """A table that can replace this one: the same definition under these ids, without a name.
+
+    The first id is the table's, then one for each partition. It has no change log: the log begins
+    when it has the name.
+    """
     new = _successor(table, ids)
     return evolve(new, state=WRITE_ONLY, exuvia_change_log=SchemaState.ABSENT)
 
 
 def ids_of(table: TableInfo) -> tuple[int, ...]:
-    """Of the table and of its partitions."""
+    """Ids of the table and of its partitions."""
     parts = table.partition.definitions if table.partition is not None else ()
-    return (table.id, *(each.id for each in parts))
+    return (table.id, *(definition.id for definition in parts))
 
 
 def with_rows(job: Job, ids: tuple[int, ...]) -> Job:
-    """TRUNCATE TABLE under the ids of an `unnamed` one. It is not kept for UNDO: ids of rows, and
-    layouts, are those of that table alone."""
-    asked = arguments(job, tuple[Children, ...])
-    checks = bool(asked) and asked[0].fk_check
-    args = raw((Children(fk_check=checks, filled=True),))
-    return evolve(job, exuvia_ids=ids, raw_args=args, exuvia_undo=None)
+    """TRUNCATE TABLE under the ids of an `unnamed` table.
+
+    It cannot be undone: row ids and layouts are those of that table alone.
+    """
+    former_args = arguments(job, tuple[Children, ...])
+    checks = bool(former_args) and former_args[0].fk_check
+    new_args = raw((Children(fk_check=checks, filled=True),))
+    return evolve(job, exuvia_ids=ids, raw_args=new_args, exuvia_undo=None)
 
 
 def _is_filled(job: Job) -> bool:
-    """Whether its ids are those of a table that is there."""
-    asked = arguments(job, tuple[Children, ...])
-    return bool(asked) and asked[0].filled is True
+    """Whether its ids are those of an existing table."""
+    args = arguments(job, tuple[Children, ...])
+    return bool(args) and args[0].filled is True
 
 
 def _reads(job: Job) -> ReadSet:
@@ -85,7 +92,7 @@ def _reads(job: Job) -> ReadSet:
 
 
 def filled_table_is_another(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1412: the table has changed since it was made."""
+    """1412: the table has changed since the other one was created."""
     if not _is_filled(job):
         return None
     there = snapshot.other(job.exuvia_ids[0])
@@ -96,25 +103,27 @@ def filled_table_is_another(job: Job, snapshot: CatalogSnapshot) -> Refused | No
 
 
 def partitions_have_come(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """Partitions that other jobs added since this one was asked for have no ids here."""
+    """8028: other jobs have added partitions, which have no ids in this job."""
     partition = the_table(snapshot).partition
     there = len(partition.definitions) if partition is not None else 0
     return ErrInfoSchemaChanged() if there > len(job.exuvia_ids) - 1 else None
 
 
 def close_table(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """No transaction begins to write it from here."""
+    """No new transaction can write the table from here on."""
     return job, evolve(snapshot, table=closing(the_table(snapshot)))
 
 
 def place_empty_table(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The same table under the ids asked for: its own first, then one for each partition. Those of
-    partitions that went meanwhile are left over."""
+    """The same table under the job's ids: the table's first, then one for each partition.
+
+    Ids for partitions dropped in the meantime are not used.
+    """
     old = opened(the_table(snapshot))
     new = _successor(old, job.exuvia_ids, keeps_layouts=job.exuvia_undo is not None)
     snapshot = evolve(snapshot, renumbered=((old.id, new.id),))
-    if job.exuvia_undo is not None:  # rows of both may come to stand side by side
-        job = noted(job, snapshot)
+    if job.exuvia_undo is not None:  # rows of both ids may be in the same table later
+        job = with_undo_note(job, snapshot)
         snapshot = evolve(snapshot, carries=((old.id, new.id),))
     return evolve(job, exuvia_dropped=old), evolve(snapshot, table=new)
 
@@ -131,10 +140,10 @@ def _successor(old: TableInfo, ids: Sequence[int], *, keeps_layouts: bool = Fals
 
 
 def kept_rows(job: Job, before: CatalogSnapshot) -> tuple[Kept, ...]:
-    """The record, where UNDO is to be possible."""
+    """The record, if UNDO is requested."""
     if job.exuvia_undo is None:
         return ()
-    kept = Kept(
+    record = Kept(
         job_id=job.id,
         kind="table",
         table_id=job.exuvia_ids[0],
@@ -142,21 +151,21 @@ def kept_rows(job: Job, before: CatalogSnapshot) -> tuple[Kept, ...]:
         name=the_table(before).name.O,
         table=opened(the_table(before)),
     )
-    return (kept,)
+    return (record,)
 
 
 def old_range(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
-    """Rows and entries of the table as it was."""
+    """Rows and entries of the old table."""
     return ranges_of_table(the_table(snapshot))
 
 
 def old_table(job: Job, snapshot: CatalogSnapshot) -> tuple[int, ...]:
-    """The id that loses its writers."""
+    """The id whose writers are fenced."""
     return (job.table_id,)
 
 
 def table_truncated(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
-    """Clients see an empty table, which is another one."""
+    """The event once clients see the empty table."""
     old: TableInfo = the_table(before)
     until = kept_until(job, before) if job.exuvia_undo is not None else 0
     return JobEvent(
@@ -194,8 +203,8 @@ TRUNCATE_TABLE = load(
         reads=_reads,
         dropped_table=lambda job: job.exuvia_dropped,
         without_undo=(
-            f"{WAS_NOT_KEPT}; FLASHBACK TABLE t TO another_name brings the rows of before back "
-            "beside it"
+            f"{WAS_NOT_KEPT}; FLASHBACK TABLE t TO another_name restores the former rows "
+            "in another table"
         ),
     )
 )

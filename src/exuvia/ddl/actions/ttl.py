@@ -2,12 +2,12 @@
 
     absent -> public
 
-No row is touched here: jobs of another kind delete what has expired (node/ttl.py). They look at the
-table anew in each of their transactions, so nobody waits for them.
+No row is touched here: jobs of another kind delete expired rows (node/ttl.py). They read the table
+again in each of their transactions, so they are not waited for.
 
-What a statement leaves out stays as it was when the job runs, as in TiDB. So the column, the key
-and the foreign keys are judged here once more; other changes judge in their first step whether they
-fit the TTL that there is then (column.py, modify_column.py, foreign_key.py).
+Options that a statement does not name keep their values at the time of the job, as in TiDB. So the
+column, the key and the foreign keys are checked here once more. Other changes check in their first
+step whether they fit the present TTL (column.py, modify_column.py, foreign_key.py).
 """
 
 from typing import NamedTuple
@@ -34,7 +34,7 @@ ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 
 
 class AlterTtlArgs(NamedTuple):
-    """What is said; None of what is not."""
+    """The options of the statement; None for one that it does not name."""
 
     ttl: TtlInfo | None = None
     enable: bool | None = None
@@ -42,10 +42,10 @@ class AlterTtlArgs(NamedTuple):
 
 
 def alter_ttl(
-    database: DatabaseInfo, table: TableInfo, asked: AlterTtlArgs, *, query: str = ""
+    database: DatabaseInfo, table: TableInfo, args: AlterTtlArgs, *, query: str = ""
 ) -> Job:
-    """ALTER TABLE t TTL, TTL_ENABLE, TTL_JOB_INTERVAL: those that are said, together."""
-    return job_for(ActionCode.ALTER_TTL, database, table, tuple(asked), query)
+    """ALTER TABLE t TTL, TTL_ENABLE, TTL_JOB_INTERVAL: the named options together."""
+    return job_for(ActionCode.ALTER_TTL, database, table, tuple(args), query)
 
 
 def remove_ttl(database: DatabaseInfo, table: TableInfo, *, query: str = "") -> Job:
@@ -56,24 +56,24 @@ def remove_ttl(database: DatabaseInfo, table: TableInfo, *, query: str = "") -> 
 # -- refusals --------------------------------------------------------------------------------------
 
 
-def changed(table: TableInfo, asked: AlterTtlArgs) -> TableInfo:
-    """The table with what is asked. Raises 8150."""
-    ttl, before = asked.ttl, table.exuvia_ttl
+def changed(table: TableInfo, args: AlterTtlArgs) -> TableInfo:
+    """The table with the options. Raises 8150."""
+    ttl, before = args.ttl, table.exuvia_ttl
     if ttl is not None and before is not None:
         ttl = evolve(ttl, enable=before.enable, job_interval=before.job_interval)
     ttl = ttl or before
     if ttl is None:
-        option = "TTL_ENABLE" if asked.enable is not None else "TTL_JOB_INTERVAL"
+        option = "TTL_ENABLE" if args.enable is not None else "TTL_JOB_INTERVAL"
         raise ErrSetTTLOptionForNonTTLTable(option)
-    if asked.enable is not None:
-        ttl = evolve(ttl, enable=asked.enable)
-    if asked.job_interval is not None:
-        ttl = evolve(ttl, job_interval=asked.job_interval)
+    if args.enable is not None:
+        ttl = evolve(ttl, enable=args.enable)
+    if args.job_interval is not None:
+        ttl = evolve(ttl, job_interval=args.job_interval)
     return evolve(table, exuvia_ttl=ttl)
 
 
 def misfit(table: TableInfo) -> Refused | None:
-    """1054, 8148, 8151 to 8153: why the table cannot have the TTL that it has."""
+    """1054, 8148, 8151 to 8153: why the table cannot have its TTL, or None."""
     if table.exuvia_ttl is None:
         return None
     if table.is_temporary:
@@ -91,22 +91,22 @@ def misfit(table: TableInfo) -> Refused | None:
 
 
 def ttl_does_not_fit(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    asked = arguments(job, AlterTtlArgs)
+    args = arguments(job, AlterTtlArgs)
     try:
-        table = changed(table_with_children(snapshot), asked)
+        table = changed(table_with_children(snapshot), args)
     except Refused as refused:
         return refused
-    return None if asked.ttl is None else misfit(table)  # it may always be disabled
+    return None if args.ttl is None else misfit(table)  # it may always be disabled
 
 
 def column_cannot_go(table: TableInfo, column: str) -> Refused | None:
-    """8149: rows expire by it."""
+    """8149: it is the TTL column."""
     ttl = table.exuvia_ttl
     return ErrTTLColumnCannotDrop(column) if ttl and ttl.column.L == column.lower() else None
 
 
 def parent_expires(parent: TableInfo | None) -> Refused | None:
-    """8152: no foreign key refers to a table whose rows expire."""
+    """8152: a foreign key cannot refer to a table with a TTL."""
     return ErrUnsupportedTTLReferencedByFK() if parent is not None and parent.exuvia_ttl else None
 
 
@@ -114,13 +114,13 @@ def parent_expires(parent: TableInfo | None) -> Refused | None:
 
 
 def put_ttl(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The table with what is asked."""
+    """The table with the options."""
     table = changed(the_table(snapshot), arguments(job, AlterTtlArgs))
     return job, evolve(snapshot, table=table)
 
 
 def take_ttl(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The table without one."""
+    """The table without a TTL."""
     return job, evolve(snapshot, table=evolve(the_table(snapshot), exuvia_ttl=None))
 
 

@@ -1,33 +1,34 @@
-"""UNDO: a finished DROP INDEX or DROP COLUMN is taken back within `exuvia_undo_s`. What a MODIFY
-left for it (modify_column.py) ends as a dropped column does.
+"""UNDO restores the element of a finished DROP INDEX or DROP COLUMN within `exuvia_undo_s`.
 
-    drop, kept     public -> write only       the job ends here: hidden under a name of its own,
-                                              clients have the former name; writers go on with it
+    drop, kept     public -> write only       the job ends here: the element is hidden under another
+                                              name; clients can reuse its name; writers maintain it
     undo           write only -> write reorganization =compare=> public
     end of undo    write only -> delete only -> delete reorganization -> absent, emptied later
 
-Hidden it is what any element in that state is, so nobody has a new duty. No writer has left
-WRITE_ONLY since the drop, so an index is complete, and is only compared with the table before it is
-public (law 9); an update keeps what a row holds in a hidden column. A row that is inserted
-meanwhile has the column's constant default in it, else NULL, or the zero of its type if it is NOT
-NULL.
+The former values of a MODIFY (modify_column.py) end as a dropped column does.
 
-What would refuse writers for reasons that clients cannot see is not hidden. A unique index (1062)
-and a multi-valued one (3903, 3752, 1235, ...) go as ever; the definition is kept, and UNDO is an
-ADD INDEX. Another index on expressions, and a column that is generated, counts, or has a UNIQUE or
-a CHECK of its own, cannot be taken back.
+A hidden element is an ordinary one in that state, so writers have no new duty. No writer has left
+WRITE_ONLY since the drop, so an index is complete. It is only compared with the table before it is
+public (law 9). An update keeps a row's value in a hidden column. A row inserted in the meantime has
+the column's constant default, else NULL, or the zero of its type if it is NOT NULL.
 
-Each kept element has a record (ddl/kept.py), put by the transaction that hides it and removed by
-the one that shows it or takes it away. Its end is a job of its own: whichever of UNDO and that job
-is older comes first, and the other finds nothing (law 3: the clock says when the end is asked for).
+An element that could refuse writes for reasons invisible to clients is not hidden. A unique index
+(1062) and a multi-valued one (3903, 3752, 1235, ...) are dropped as usual; the definition is
+retained, and UNDO is an ADD INDEX. Other indexes on expressions cannot be restored. The same
+applies to columns that are generated, AUTO_INCREMENT, or have a UNIQUE or a CHECK of their own.
 
-    meanwhile                                           the table may be changed by what
-    UNDO_SURVIVES      goes on beside a kept element    leaves hidden elements as they are
-    a DROP or MODIFY of a column that a hidden index is on, or whose former values are kept, and
-    what else                                                8200 with the job that is in the way
+Each retained element has a record (ddl/kept.py), written by the transaction that hides it and
+removed by the one that restores or removes it. The end of the retention is a job of its own. The
+older one of UNDO and that job comes first, and the other one finds nothing. The clock only decides
+when that job is submitted (law 3).
 
-RECOVER TABLE and TRUNCATE begin another life of the table, in which nobody has written what was
-hidden: it is left out (`elements.without_hidden`).
+    changes of the table during the retention
+    UNDO_SURVIVES      allowed: they leave hidden elements as they are
+    a DROP or MODIFY of a column that a hidden index is on, or whose former values are retained, and
+    all others         8200 with the job whose UNDO would be lost
+
+RECOVER TABLE and TRUNCATE begin with a table whose hidden elements nothing has maintained: they are
+left out (`elements.without_hidden`).
 """
 
 import re
@@ -75,10 +76,10 @@ from exuvia.ddl.actions.shared import (
     PRIVATE,
     WAS_NOT_KEPT,
     kept_until,
-    noted,
     private_name,
     stood_before,
     table_is_missing,
+    with_undo_note,
 )
 from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, Kept, StepWait
 from exuvia.ddl.elements import (
@@ -103,13 +104,13 @@ WRITE_REORG, DELETE_REORG, PUBLIC = (
 )
 
 
-# -- what can be kept ------------------------------------------------------------------------------
+# -- limits of UNDO --------------------------------------------------------------------------------
 
 
 def why_no_index(table: TableInfo, index: IndexInfo) -> str:
-    """Why a DROP of that index cannot be taken back; "" if it can."""
+    """Why a DROP of that index cannot be undone; "" if it can."""
     if index.is_global:
-        return "it is global: partitions may come and go meanwhile"
+        return "it is global: partitions may be added or dropped meanwhile"
     if hidden_columns_of(table, (index.id,)) and not index.is_multi_valued:
         return "it is on expressions, whose columns may be renamed meanwhile"
     if index.is_unique and index.is_partial:
@@ -118,41 +119,47 @@ def why_no_index(table: TableInfo, index: IndexInfo) -> str:
 
 
 def refuses_writers(index: IndexInfo) -> bool:
-    """Whether a write may fail because of the index: then only its definition is kept."""
+    """Whether a write may fail because of the index: then only its definition is retained."""
     return index.is_unique or index.is_multi_valued
 
 
 def why_no_column(table: TableInfo, column: ColumnInfo) -> str:
-    """Why a DROP of that column cannot be taken back; "" if it can."""
+    """Why a DROP of that column cannot be undone; "" if it can."""
     if column.is_generated:
         return "it is generated"
     if column.auto_increment:
-        return "it counts"
+        return "it is AUTO_INCREMENT"
     alone = indexes_on_only(table, column.id)
-    if any(each.is_unique for each in table.indexes if each.id in alone):
-        return "it has a unique index, which would refuse rows whose values nobody gave"
-    if any({each.L for each in check.constraint_cols} == {column.name.L} for check in table.checks):
-        return "it has a CHECK, which rows inserted meanwhile might break"
+    if any(index.is_unique for index in table.indexes if index.id in alone):
+        return "it has a unique index, which would refuse rows inserted meanwhile"
+    if any(
+        {column_name.L for column_name in check.constraint_cols} == {column.name.L}
+        for check in table.checks
+    ):
+        return "it has a CHECK, which rows inserted meanwhile might violate"
     return ""
 
 
 def why_no_rows(table: TableInfo) -> str:
-    """Why a TRUNCATE of that table cannot be taken back; "" if it can."""
+    """Why a TRUNCATE of that table cannot be undone; "" if it can."""
     if table.foreign_keys or table.exuvia_referred:
-        return "foreign keys join it with other tables, whose rows may go meanwhile"
+        return "it has foreign keys, or another table refers to it; rows there may be deleted"
     if any(index.is_partial for index in table.indexes):
-        return "it has a partial index, with which rows cannot be moved"
+        return "it has a partial index, so its rows cannot be moved"
     if table.global_indexes:
-        return "it has a global index, which the rows that come back would not be in"
+        return "it has a global index, which would not contain the restored rows"
     return ""
 
 
-# -- asking ----------------------------------------------------------------------------------------
+# -- arguments -------------------------------------------------------------------------------------
 
 
 class UndoArgs(NamedTuple):
-    """What UNDO and the end of a window are asked: the record, and the name to be given; for rows
-    of partitions, who finds a row's (pipeline/kernels/move.py)."""
+    """Arguments of UNDO and of the end of a retention: the record, and the name to restore.
+
+    `router`: for rows of partitions, the function that finds a row's partition
+    (pipeline/kernels/move.py).
+    """
 
     kept: Kept
     name: str
@@ -169,15 +176,15 @@ def undo(
     query: str = "",
 ) -> Job:
     """UNDO of a drop whose element is hidden, or of a TRUNCATE."""
-    asked = UndoArgs(kept, new_name, router)
-    job = job_for(ActionCode.EXUVIA_UNDO, database, table, asked, query)
+    args = UndoArgs(kept, new_name, router)
+    job = job_for(ActionCode.EXUVIA_UNDO, database, table, args, query)
     return evolve(job, exuvia_elements=kept.elements)
 
 
 def end_undo(database: DatabaseInfo, table: TableInfo, kept: Kept, *, query: str = "") -> Job:
-    """What is hidden goes."""
-    asked = UndoArgs(kept, kept.name)
-    job = job_for(ActionCode.EXUVIA_END_UNDO, database, table, asked, query)
+    """The job that removes a hidden element."""
+    args = UndoArgs(kept, kept.name)
+    job = job_for(ActionCode.EXUVIA_END_UNDO, database, table, args, query)
     return evolve(job, exuvia_elements=kept.elements)
 
 
@@ -186,59 +193,63 @@ def kept_of(job: Job) -> Kept:
 
 
 def drop_job(job: Job) -> int:
-    """The job that is taken back, or can be no more."""
+    """The job that is undone, or can no longer be."""
     return kept_of(job).job_id
 
 
 # -- refusals --------------------------------------------------------------------------------------
 
 
-def it_can_be_kept_no_more(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """8028: what stands under the name now is something else than when the statement looked."""
+def element_can_no_longer_be_retained(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    """8028: the name belongs to another element than when the statement was built."""
     table = the_table(snapshot)
     if job.type == ActionCode.DROP_COLUMN:
         column = table.column(arguments(job, DropColumnArgs).name)
         fits = column is None or not why_no_column(table, column)
     else:
-        found = map(table.index, arguments(job, tuple[str, ...]))
-        fits = not any(refuses_writers(i) or why_no_index(table, i) for i in found if i is not None)
+        indexes = map(table.index, arguments(job, tuple[str, ...]))
+        fits = not any(
+            refuses_writers(i) or why_no_index(table, i) for i in indexes if i is not None
+        )
     return None if fits else ErrInfoSchemaChanged()
 
 
 def nothing_is_hidden(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1105: the window has ended, or it was taken back before."""
+    """1105: the retention has ended, or it was undone before."""
     if _hidden_states(the_table(snapshot), kept_of(job)) == {WRITE_ONLY}:
         return None
-    return ErrUnknown(f"ddl job {drop_job(job)} cannot be undone: nothing of it is kept any more")
+    return ErrUnknown(f"ddl job {drop_job(job)} cannot be undone: its data is no longer retained")
 
 
-def _hidden_states(table: TableInfo, kept: Kept) -> set[SchemaState]:
-    if kept.kind == "index":
-        found = {each.id: each.state for each in table.indexes}
+def _hidden_states(table: TableInfo, record: Kept) -> set[SchemaState]:
+    if record.kind == "index":
+        states = {index.id: index.state for index in table.indexes}
     else:
-        found = {each.id: each.state for each in table.cols}
-    return {found.get(each, ABSENT) for each in kept.elements}
+        states = {column.id: column.state for column in table.cols}
+    return {states.get(element_id, ABSENT) for element_id in record.elements}
 
 
-def is_hidden(table: TableInfo, kept: Kept) -> bool:
-    """Whether the record's elements are still in the table, and no client sees them."""
-    if kept.kind == "table":
-        return True  # nobody else takes what lies under the old id
-    return bool(kept.elements) and not _hidden_states(table, kept) & {ABSENT, PUBLIC}
+def is_hidden(table: TableInfo, record: Kept) -> bool:
+    """Whether the record's elements are still in the table, and hidden from clients."""
+    if record.kind == "table":
+        return True  # nothing else uses the data of the old id
+    return bool(record.elements) and not _hidden_states(table, record) & {ABSENT, PUBLIC}
 
 
-def stands_again(table: TableInfo, kept: Kept) -> bool:
-    """Whether there is an index, under whatever name, that is what was dropped; or another primary
-    key than the change left, that of before or a third."""
-    if kept.kind == "key":
-        return not is_same_key(primary_key(table), kept.key)
-    wanted = kept.definition
-    if wanted is None:
+def stands_again(table: TableInfo, record: Kept) -> bool:
+    """Whether an index, under any name, has the dropped definition.
+
+    For a primary key: whether the key is another one than the change left.
+    """
+    if record.kind == "key":
+        return not is_same_key(primary_key(table), record.key)
+    definition = record.definition
+    if definition is None:
         return False
-    parts = _meant(wanted, kept.hidden, dict(kept.reads))
+    parts = _parts_by_id(definition, record.hidden, dict(record.reads))
     ids = {column.name.L: column.id for column in table.cols}
     return any(
-        index.is_unique == wanted.is_unique and _meant(index, table.cols, ids) == parts
+        index.is_unique == definition.is_unique and _parts_by_id(index, table.cols, ids) == parts
         for index in table.indexes
     )
 
@@ -246,12 +257,15 @@ def stands_again(table: TableInfo, kept: Kept) -> bool:
 _QUOTED = re.compile("`((?:[^`]|``)+)`")
 
 
-def _meant(
+def _parts_by_id(
     index: IndexInfo, columns: Sequence[ColumnInfo], ids: Mapping[str, int]
 ) -> list[tuple[int | str, int]]:
-    """Its parts, whatever its columns are called. A part that is an expression is the text of it
-    with ids in the place of names: `columns` are those that expressions stand in, among others."""
-    texts = {each.id: each.generated_expr_string for each in columns if each.hidden}
+    """The parts of an index as column ids, independent of the names of columns.
+
+    An expression is its text with ids instead of names: `columns` has the hidden columns of
+    expressions.
+    """
+    texts = {column.id: column.generated_expr_string for column in columns if column.hidden}
 
     def by_id(quoted: re.Match[str]) -> str:
         text = quoted[1].replace("``", "`")
@@ -264,15 +278,15 @@ def _meant(
 
 
 def its_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1060, 1061: an element of that name came meanwhile."""
-    table, (kept, wanted, _) = the_table(snapshot), arguments(job, UndoArgs)
-    hint = f": ADMIN UNDO DDL JOB {kept.job_id} AS another_name"
-    if kept.kind == "column":
-        error = ErrDupFieldName(wanted) if table.column(wanted) is not None else None
+    """1060, 1061: another element has that name now."""
+    table, (record, new_name, _) = the_table(snapshot), arguments(job, UndoArgs)
+    hint = f": ADMIN UNDO DDL JOB {record.job_id} AS another_name"
+    if record.kind == "column":
+        error = ErrDupFieldName(new_name) if table.column(new_name) is not None else None
     else:
-        error = ErrDupKeyName(wanted) if table.index(wanted) is not None else None
+        error = ErrDupKeyName(new_name) if table.index(new_name) is not None else None
     if error is None:
-        for _, text in kept.index_names if kept.kind == "column" else ():
+        for _, text in record.index_names if record.kind == "column" else ():
             if table.index(text) is not None:
                 error, hint = ErrDupKeyName(text), "; rename that index first"
     return None if error is None else Refused(error.code, error.state, error.message + hint)
@@ -284,15 +298,16 @@ def its_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
 def _named(table: TableInfo, names: dict[int, str]) -> TableInfo:
     """The table with those names of indexes, by id."""
     indexes = tuple(
-        evolve(each, idx_name=name(names[each.id])) if each.id in names else each
-        for each in table.indexes
+        evolve(index, idx_name=name(names[index.id])) if index.id in names else index
+        for index in table.indexes
     )
     return evolve(table, index_info=indexes or None)
 
 
 def _with_column_name(table: TableInfo, column_id: int, text: str) -> TableInfo:
     columns = tuple(
-        evolve(each, name=name(text)) if each.id == column_id else each for each in table.cols
+        evolve(column, name=name(text)) if column.id == column_id else column
+        for column in table.cols
     )
     indexes = tuple(
         evolve(
@@ -308,41 +323,41 @@ def _with_column_name(table: TableInfo, column_id: int, text: str) -> TableInfo:
 
 
 def _privately(job: Job, ids: tuple[int, ...]) -> dict[int, str]:
-    return {each: private_name(job, each) for each in ids}
+    return {element_id: private_name(job, element_id) for element_id in ids}
 
 
 def hide_indexes(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The indexes named, under names of their own."""
+    """The named indexes, under other names."""
     job, snapshot = find_indexes(job, snapshot)
     table = _named(the_table(snapshot), _privately(job, job.exuvia_elements))
-    return noted(job, snapshot), evolve(snapshot, table=table)
+    return with_undo_note(job, snapshot), evolve(snapshot, table=table)
 
 
 def hide_column(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The column named, and the indexes on it alone, likewise."""
+    """The named column, and the indexes on it alone, under other names."""
     job, snapshot = find_column(job, snapshot)
     (column_id,) = job.exuvia_elements
     table = the_table(snapshot)
     table = _named(table, _privately(job, indexes_on_only(table, column_id)))
     table = _with_column_name(table, column_id, private_name(job, column_id))
-    return noted(job, snapshot), evolve(snapshot, table=table)
+    return with_undo_note(job, snapshot), evolve(snapshot, table=table)
 
 
 def _names(table: TableInfo, ids: tuple[int, ...]) -> tuple[tuple[int, str], ...]:
-    return tuple((each.id, each.idx_name.O) for each in table.indexes if each.id in ids)
+    return tuple((index.id, index.idx_name.O) for index in table.indexes if index.id in ids)
 
 
 def column_hidden(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
-    """As a DROP COLUMN tells it: clients see the column no more."""
-    seen = evolve(after, table=without_hidden(the_table(after)))
-    return column_dropped(job, before, seen)
+    """The event of a DROP COLUMN: clients no longer see the column."""
+    visible = evolve(after, table=without_hidden(the_table(after)))
+    return column_dropped(job, before, visible)
 
 
 def hidden_indexes(job: Job, before: CatalogSnapshot) -> tuple[Kept, ...]:
     """The record of DROP INDEX."""
     table = the_table(before)
     names = _names(table, job.exuvia_elements)
-    kept = Kept(
+    record = Kept(
         job_id=job.id,
         kind="index",
         table_id=table.id,
@@ -351,7 +366,7 @@ def hidden_indexes(job: Job, before: CatalogSnapshot) -> tuple[Kept, ...]:
         elements=job.exuvia_elements,
         index_names=names,
     )
-    return (kept,)
+    return (record,)
 
 
 def hidden_column(job: Job, before: CatalogSnapshot) -> tuple[Kept, ...]:
@@ -360,7 +375,7 @@ def hidden_column(job: Job, before: CatalogSnapshot) -> tuple[Kept, ...]:
     (column_id,) = job.exuvia_elements
     column = table.column_by_id(column_id)
     assert column is not None
-    kept = Kept(
+    record = Kept(
         job_id=job.id,
         kind="column",
         table_id=table.id,
@@ -368,38 +383,38 @@ def hidden_column(job: Job, before: CatalogSnapshot) -> tuple[Kept, ...]:
         name=column.name.O,
         elements=job.exuvia_elements,
         index_names=_names(table, indexes_on_only(table, column_id)),
-        before=tuple(each.id for each in stood_before(table, column)),
-        before_names=tuple(each.name.L for each in stood_before(table, column)),
+        before=tuple(other.id for other in stood_before(table, column)),
+        before_names=tuple(other.name.L for other in stood_before(table, column)),
     )
-    return (kept,)
+    return (record,)
 
 
 def definition_kept(job: Job, before: CatalogSnapshot) -> tuple[Kept, ...]:
-    """The record of DROP INDEX where the index is not hidden."""
+    """The record of DROP INDEX if the index is not hidden."""
     table = the_table(before)
     index = table.index_by_id(job.exuvia_elements[0])
     assert index is not None
     ids = hidden_columns_of(table, (index.id,))
-    hidden = tuple(column for column in table.cols if column.id in ids)
-    named = {text for column in hidden for text in column.dependences or ()}
-    kept = Kept(
+    hidden_columns = tuple(column for column in table.cols if column.id in ids)
+    named = {text for column in hidden_columns for text in column.dependences or ()}
+    record = Kept(
         job_id=job.id,
         kind="index",
         table_id=table.id,
         until=kept_until(job, before),
         name=index.idx_name.O,
         definition=evolve(index, state=ABSENT),
-        hidden=hidden,
+        hidden=hidden_columns,
         reads=tuple((c.name.L, c.id) for c in table.cols if c.name.L in named),
     )
-    return (kept,)
+    return (record,)
 
 
 HIDE_INDEX = load(
     DROP_INDEX._replace(
-        refuses=(*DROP_INDEX.refuses, it_can_be_kept_no_more),
+        refuses=(*DROP_INDEX.refuses, element_can_no_longer_be_retained),
         path=(Step(PUBLIC, WRITE_ONLY, edit=hide_indexes, keeps=hidden_indexes),),
-        hides=True,
+        has_hidden_end=True,
     )
 )
 DROP_DEFINED_INDEX = load(
@@ -409,11 +424,11 @@ DROP_DEFINED_INDEX = load(
 )
 HIDE_COLUMN = load(
     DROP_COLUMN._replace(
-        refuses=(*DROP_COLUMN.refuses, it_can_be_kept_no_more),
+        refuses=(*DROP_COLUMN.refuses, element_can_no_longer_be_retained),
         path=(
             Step(PUBLIC, WRITE_ONLY, edit=hide_column, keeps=hidden_column, event=column_hidden),
         ),
-        hides=True,
+        has_hidden_end=True,
     )
 )
 
@@ -428,28 +443,28 @@ def _column_drop(job: Job) -> Action:
     return DROP_COLUMN if job.exuvia_undo is None else HIDE_COLUMN
 
 
-# -- taking back -----------------------------------------------------------------------------------
+# -- restoring -------------------------------------------------------------------------------------
 
 
 def show_index(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """It has its name again, or the one it is given."""
-    kept, wanted, _ = arguments(job, UndoArgs)
-    names = {**dict(kept.index_names), kept.elements[0]: wanted}
+    """The index has its former name, or the requested one."""
+    record, new_name, _ = arguments(job, UndoArgs)
+    names = {**dict(record.index_names), record.elements[0]: new_name}
     return job, evolve(snapshot, table=_named(the_table(snapshot), names))
 
 
 def show_column(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """So have the column and its indexes."""
-    kept, wanted, _ = arguments(job, UndoArgs)
-    table = _named(the_table(snapshot), dict(kept.index_names))
-    return job, evolve(snapshot, table=_with_column_name(table, kept.elements[0], wanted))
+    """The column has its former name, or the requested one; its indexes have their former names."""
+    record, new_name, _ = arguments(job, UndoArgs)
+    table = _named(the_table(snapshot), dict(record.index_names))
+    return job, evolve(snapshot, table=_with_column_name(table, record.elements[0], new_name))
 
 
 def _former_place(job: Job, others: list[ColumnInfo], state: SchemaState) -> int:
-    """Behind the last of the columns that stood before it; hidden ones stand behind all."""
+    """After the last of the columns that preceded it; at the end while it is hidden."""
     if state != PUBLIC:
         return len(others)
-    public = [each for each in others if each.state == PUBLIC]
+    public = [column for column in others if column.state == PUBLIC]
     neighbour = kept_of(job).neighbour(public)
     return 0 if neighbour is None else others.index(neighbour) + 1
 
@@ -458,22 +473,22 @@ _COLUMN = Element("column", follows_rows=True, move=partial(move_column, place=_
 
 
 def compare_indexes(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
-    """They hold what writers kept in them, and the pipeline has compared them (law 9)."""
+    """A wait until the hidden indexes are compared with the rows (law 9)."""
     if snapshot.failure is not None:
         return snapshot.failure
-    hidden = tuple(each for each, _ in kept_of(job).index_names)
-    if not hidden or snapshot.table_is_empty or snapshot.filled:
+    hidden_ids = tuple(index_id for index_id, _ in kept_of(job).index_names)
+    if not hidden_ids or snapshot.table_is_empty or snapshot.filled:
         return None
-    return StepWait("", reorg.verify_indexes(hidden))
+    return StepWait("", reorg.verify_indexes(hidden_ids))
 
 
 def _tombstones_of_its_indexes(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
-    found = ranges_of_its_indexes(job, snapshot)
-    return tuple(evolve(each, tombstones_only=True) for each in found)
+    delete_ranges = ranges_of_its_indexes(job, snapshot)
+    return tuple(evolve(delete_range, tombstones_only=True) for delete_range in delete_ranges)
 
 
 def column_came_back(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
-    """Clients see the column, with what rows held in it."""
+    """The event once clients see the column, with its values."""
     return JobEvent(type="undo drop column", table=after.table, elements=job.exuvia_elements)
 
 
@@ -484,7 +499,7 @@ def _undo(element: Element, last: Step) -> Action:
             ActionCode.EXUVIA_UNDO,
             element,
             path=(Step(WRITE_REORG, WRITE_ONLY),),
-            hides=True,
+            has_hidden_end=True,
         )
     )
     return load(
@@ -496,7 +511,7 @@ def _undo(element: Element, last: Step) -> Action:
             path=(Step(WRITE_ONLY, WRITE_REORG), last),
             undo=back,
             reorg=True,
-            hides=True,
+            has_hidden_end=True,
         )
     )
 
@@ -542,7 +557,7 @@ def _end(element: Element, last: Step) -> Action:
                 Step(DELETE_ONLY, DELETE_REORG),
                 last._replace(ends_undo_of=drop_job),
             ),
-            hides=True,
+            has_hidden_end=True,
         )
     )
 
@@ -556,7 +571,7 @@ ACTIONS = (
 )
 
 
-# -- other changes meanwhile -----------------------------------------------------------------------
+# -- other changes during the retention ------------------------------------------------------------
 
 UNDO_SURVIVES = frozenset(
     {
@@ -589,27 +604,32 @@ UNDO_SURVIVES = frozenset(
 
 
 def undo_would_be_lost(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """8200 for a change that cannot go on beside what is kept. Nobody else's change of the table
-    runs while it is judged, so what clients do not see there is kept."""
+    """8200 for a change during the retention that would lose retained data.
+
+    No other change of the table runs at this moment, so every hidden element of it is retained
+    data.
+    """
     involved = {job.table_id, *job.exuvia_tables}
     tables = (*((snapshot.table,) if snapshot.table is not None else ()), *snapshot.others)
     for table in tables:
         if table.id not in involved or table.state != PUBLIC:
             continue
-        for private in _in_the_way(job, table):
-            of = private.split("_")[3]
+        for private in _endangered_names(job, table):
+            undo_job = private.split("_")[3]
             return ErrUnsupportedDDLOperation.with_text(
-                f"table '{table.name.O}' keeps what was before DDL job {of}, which this change "
-                f"cannot go on beside: ADMIN UNDO DDL JOB {of} takes it back, "
-                f"ADMIN END UNDO DDL JOB {of} gives it up"
+                f"table '{table.name.O}' retains data for UNDO of DDL job {undo_job}, which "
+                f"this change would lose: ADMIN UNDO DDL JOB {undo_job} restores it, "
+                f"ADMIN END UNDO DDL JOB {undo_job} discards it"
             )
     return None
 
 
-def _in_the_way(job: Job, table: TableInfo) -> Iterator[str]:
-    """Private names of what is kept and cannot stay as it is."""
-    indexes = [each for each in table.indexes if each.idx_name.L.startswith(PRIVATE)]
-    columns = [each for each in table.cols if each.name.L.startswith(PRIVATE)]
+def _endangered_names(job: Job, table: TableInfo) -> Iterator[str]:
+    """Private names of retained elements that the change would damage."""
+    indexes = [index for index in table.indexes if index.idx_name.L.startswith(PRIVATE)]
+    columns = [
+        other_column for other_column in table.cols if other_column.name.L.startswith(PRIVATE)
+    ]
     column, undo_of = _column_that_changes(job, table)
     if column:
         yield from (
@@ -618,19 +638,21 @@ def _in_the_way(job: Job, table: TableInfo) -> Iterator[str]:
             if any(part.exuvia_column == column for part in index.idx_cols)
             or any(term.exuvia_column == column for term in index.exuvia_predicate)
         )
-        for each in columns:
-            if former_of(each) == column and not each.name.L.startswith(f"{PRIVATE}{undo_of}_"):
-                yield each.name.L
+        for other_column in columns:
+            if former_of(other_column) == column and not other_column.name.L.startswith(
+                f"{PRIVATE}{undo_of}_"
+            ):
+                yield other_column.name.L
     elif job.type not in UNDO_SURVIVES:
-        yield from (each.idx_name.L for each in indexes)
-        yield from (each.name.L for each in columns)
+        yield from (index.idx_name.L for index in indexes)
+        yield from (other_column.name.L for other_column in columns)
 
 
 def _column_that_changes(job: Job, table: TableInfo) -> tuple[int, int]:
-    """The column that is dropped or modified, and the job that an UNDO takes back; 0: none."""
+    """The dropped or modified column, and the job that an UNDO reverts; each may be 0."""
     if job.type == ActionCode.MODIFY_COLUMN:
-        found = modification_of(job)
-        return found.column.id, found.undo_of
+        change = modification_of(job)
+        return change.column.id, change.undo_of
     if job.type == ActionCode.DROP_COLUMN:
         column = table.column(arguments(job, DropColumnArgs).name)
         return (column.id if column is not None else 0), 0

@@ -1,31 +1,32 @@
-"""UNDO of a TRUNCATE TABLE: the rows of before are back, beside those that were written since.
+"""UNDO of a TRUNCATE TABLE restores the former rows and keeps those written since.
 
-    truncate, kept   as ever (truncate.py), but ids of rows go on behind those of before, and what
-                     lies under the old id is not emptied while its record stands (gc_worker.py)
+    truncate, kept   as usual (truncate.py), but row ids continue after the former ones, and the
+                     data of the old id is not emptied while its record exists (gc_worker.py)
     undo             absent -> write only -> write reorganization =check apart=> delete only
         post-commit  delete only -> write only -> write reorganization =move, verify=>
                      delete reorganization -> public -> absent
-    end of undo      public -> absent   (barrier) the record goes; the rows go as any truncated ones
+    end of undo      public -> absent   (barrier) the record is removed; the rows are emptied as
+                     after any TRUNCATE
 
-Readers see either what was written since or all of it. The old rows are the *other set* of a move
-of partitions (partition_move.py), one that has rows of its own: the rows written since are copied
-beside them, readers switch, and the place of the copied ones is left to be emptied.
+Readers see either only the rows written since, or all rows. The old rows are the *other set* of a
+move of partitions (partition_move.py), which has rows of its own here. The rows written since are
+copied into it, readers switch, and the ids of the copied rows are emptied.
 
-Two rows must not meet: no row of one set has the handle or a unique key of a row of the other.
+Two rows must not collide: no row of one set has the handle or a unique key of a row of the other.
 
-    from the first step     a writer refuses a row that would meet an old one (1062)
+    from the first step     a writer refuses a row that would collide with an old one (1062)
     once all writers do     every row written since is looked up among the old ones: 1062, with the
                             key, and nothing has been changed
-    then                    a row's twin in the other set is a copy of it or nothing
+    then                    a row's counterpart in the other set is a copy of it or missing
 
-Until then nobody writes there, so it can be cancelled, and asked for again; what is copied is not
-taken out again, so behind that point it goes on.
+Until then nothing writes the old rows, so the job can be cancelled and repeated. Copied rows are
+not removed again, so after that point the job continues.
 
-The table keeps its id: its rows lie under the old one (`exuvia_physical`), as after an EXCHANGE.
-It must still be able to hold the old rows: the same columns, indexes, CHECKs and partitions, none
-dropped and made anew. TRUNCATE TABLE takes the records of its table along, so several can be taken
-back, in any order. FLASHBACK TABLE t TO u brings the old rows back as a table of their own, while
-no UNDO of them runs; then the record is gone.
+The table keeps its id: its rows are under the old one (`exuvia_physical`), as after an EXCHANGE. It
+must still be able to store the old rows: the same columns, indexes, CHECKs and partitions, none
+dropped and created again. TRUNCATE TABLE moves the records of its table to the new id. So several
+can be undone, in any order. FLASHBACK TABLE t TO u restores the old rows as a table of its own,
+while no UNDO of them runs. Then the record is removed.
 """
 
 from exuvia.base.errors import Broken, Refused
@@ -78,74 +79,74 @@ WRITE_REORG, DELETE_REORG, PUBLIC = (
 
 
 def _before(job: Job) -> TableInfo:
-    """The table that was truncated."""
-    found = kept_of(job).table
-    if found is None:
+    """The truncated table."""
+    table = kept_of(job).table
+    if table is None:
         raise Broken("a table that is kept is not in its record")
-    return found
+    return table
 
 
 # -- refusals --------------------------------------------------------------------------------------
 
 
-def why_not_again(table: TableInfo, kept: Kept) -> str:
-    """Why the table cannot hold the rows of before; "" if it can."""
-    before = kept.table
+def why_no_restore(table: TableInfo, record: Kept) -> str:
+    """Why the table cannot store the former rows; "" if it can."""
+    before = record.table
     assert before is not None
     if table.foreign_keys or table.exuvia_referred:
-        return "foreign keys join its table with others now"
+        return "its table has foreign keys now, or another table refers to it"
     if table.cache_table_status:
         return "its table is cached; ALTER TABLE NOCACHE first"
     if table.exuvia_change_log != ABSENT:
         return "the change log of its table would miss the rows; EXUVIA_CHANGE_LOG = OFF first"
     if tables_differ(before, table):
-        return "the columns or indexes of its table are others now"
+        return "the columns or indexes of its table have changed"
     if _cut(before.partition) != _cut(table.partition):
-        return "the partitions of its table are others now"
+        return "the partitions of its table have changed"
     if before.checks != table.checks:
-        return "the CHECKs of its table are others now"
+        return "the CHECKs of its table have changed"
     return ""
 
 
-def _cut(found: PartitionInfo | None) -> object:
-    if found is None:
+def _cut(partition: PartitionInfo | None) -> object:
+    if partition is None:
         return None
-    parts = [(each.less_than, each.in_values) for each in found.definitions]
-    columns = [column.L for column in found.columns]
-    return found.type, found.expr, columns, found.exuvia_key_algorithm, parts
+    parts = [(definition.less_than, definition.in_values) for definition in partition.definitions]
+    columns = [column.L for column in partition.columns]
+    return partition.type, partition.expr, columns, partition.exuvia_key_algorithm, parts
 
 
-def nothing_is_kept(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1105: the window has ended, or they came back before."""
+def undo_data_is_gone(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    """1105: the retention has ended, or the rows were restored before."""
     if snapshot.is_kept:
         return None
-    said = f"ddl job {drop_job(job)} cannot be undone: nothing of it is kept any more"
-    return ErrUnknown(said)
+    reason = f"ddl job {drop_job(job)} cannot be undone: its data is no longer retained"
+    return ErrUnknown(reason)
 
 
 def table_has_changed(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1105: with why, and what else can be done."""
-    why = why_not_again(table_with_children(snapshot), kept_of(job))
+    """1105 with the reason, and an alternative."""
+    why = why_no_restore(table_with_children(snapshot), kept_of(job))
     return changed_since(kept_of(job), why) if why else None
 
 
-def changed_since(kept: Kept, why: str) -> Refused:
-    """1105 for rows that cannot come back into their table."""
-    hint = f"FLASHBACK TABLE {kept.name} TO another_name brings the rows back beside it"
-    return ErrUnknown(f"ddl job {kept.job_id} cannot be undone: {why}; {hint}")
+def changed_since(record: Kept, why: str) -> Refused:
+    """1105 for rows that cannot be restored into their table."""
+    hint = f"FLASHBACK TABLE {record.name} TO another_name restores the rows in another table"
+    return ErrUnknown(f"ddl job {record.job_id} cannot be undone: {why}; {hint}")
 
 
 # -- steps -----------------------------------------------------------------------------------------
 
 
-def place_beside(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The old rows are the other set; rows of either are read."""
+def place_old_rows(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
+    """The old rows become the other set; the table can read the rows of both."""
     table, before, partition = the_table(snapshot), _before(job), as_partitioned(snapshot)
     came: tuple[PartitionDefinition, ...]
     if before.partition is None:
         came = (PartitionDefinition(id=before.physical_ids[0], name=name(WHOLE_TABLE)),)
     else:
-        ids = [each.id for each in before.partition.definitions]
+        ids = [definition.id for definition in before.partition.definitions]
         came = partition.with_ids(ids).definitions
     placed = evolve(
         partition,
@@ -162,13 +163,14 @@ def place_beside(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnaps
     return job, evolve(snapshot, table=table)
 
 
-def taken_by_this_job(job: Job, snapshot: CatalogSnapshot) -> tuple[Kept, ...]:
-    """The record says who brings them back, so that FLASHBACK TABLE does not meanwhile."""
+def record_of_this_job(job: Job, snapshot: CatalogSnapshot) -> tuple[Kept, ...]:
+    """The record has this job's id, so that FLASHBACK TABLE is refused in the meantime."""
     return (evolve(kept_of(job), ended_by=job.id),)
 
 
 def _move(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSnapshot:
-    """As partitions move; before the non-revertible point writers only look at the other set."""
+    """Like a move of partitions, but before the non-revertible point writers only read the other
+    set."""
     moved = move_partition(job, snapshot, state)
     if state in (ABSENT, DELETE_ONLY) or job.exuvia_tail:
         return moved
@@ -176,22 +178,22 @@ def _move(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSna
 
 
 def rows_are_apart(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
-    """1062, else no two rows would meet."""
+    """A wait for the check that no rows collide; 1062 if some do."""
     if snapshot.failure is not None:
         return snapshot.failure
     if snapshot.filled:
         return None
-    sources = tuple(each.id for each in partition_of(snapshot).dropping_definitions)
+    sources = tuple(definition.id for definition in partition_of(snapshot).dropping_definitions)
     return StepWait("", reorg.check_apart(arguments(job, UndoArgs).router, sources))
 
 
 def join_and_verify(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
-    """Every row is in the old set, too, and its indexes are compared with it (law 9)."""
+    """A wait until every row is in the old set, too, and its indexes are compared (law 9)."""
     return move_and_verify(job, snapshot, arguments(job, UndoArgs).router, joins=True)
 
 
 def rows_came_back(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
-    """Readers have the rows of before and since."""
+    """The event once readers have all rows."""
     partition = partition_of(before)
     return JobEvent(
         type="undo truncate table",
@@ -213,9 +215,9 @@ UNDO_TRUNCATE = load(
         "exuvia undo",
         ActionCode.EXUVIA_UNDO,
         _ROWS,
-        refuses=(table_is_missing, nothing_is_kept, table_has_changed),
+        refuses=(table_is_missing, undo_data_is_gone, table_has_changed),
         path=(
-            Step(ABSENT, WRITE_ONLY, edit=place_beside, keeps=taken_by_this_job),
+            Step(ABSENT, WRITE_ONLY, edit=place_old_rows, keeps=record_of_this_job),
             Step(WRITE_ONLY, WRITE_REORG, barrier=True),
             Step(
                 WRITE_REORG,
@@ -243,13 +245,13 @@ END_TRUNCATE = load(
         "exuvia end undo",
         ActionCode.EXUVIA_END_UNDO,
         TABLE_IN_PLACE,
-        refuses=(table_is_missing, nothing_is_kept),
+        refuses=(table_is_missing, undo_data_is_gone),
         path=(Step(PUBLIC, ABSENT, ends_undo_of=drop_job, barrier=True),),
         reads=lambda job: ReadSet(undo_of=drop_job(job)),
     )
 )
 
-# -- of all kinds ----------------------------------------------------------------------------------
+# -- UNDO of all kinds -----------------------------------------------------------------------------
 
 _UNDO = {"index": UNDO_INDEX, "column": UNDO_COLUMN, "table": UNDO_TRUNCATE}
 _END = {

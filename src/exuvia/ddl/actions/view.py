@@ -1,10 +1,10 @@
 """CREATE [OR REPLACE] VIEW and DROP VIEW.
 
-    CREATE   absent -> public                            with OR REPLACE the view before goes in the
-                                                         same step, so no statement finds neither
+    CREATE   absent -> public                            OR REPLACE removes the former view in the
+                                                         same step, so one of them always exists
     DROP     public -> write only -> delete only -> absent
 
-A view has columns and a query and no rows, so nothing is left to be emptied.
+A view has columns and a query but no rows, so nothing has to be emptied.
 """
 
 from typing import NamedTuple
@@ -23,7 +23,7 @@ ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 
 
 class CreateViewArgs(NamedTuple):
-    """What CREATE VIEW is asked; `former`: id of the view it replaces, 0 for none."""
+    """Arguments of CREATE VIEW; `former`: id of the view it replaces, or 0."""
 
     view: TableInfo
     replaces: bool = False
@@ -33,9 +33,9 @@ class CreateViewArgs(NamedTuple):
 def create_view(
     database: DatabaseInfo, view: TableInfo, former: int = 0, *, query: str = ""
 ) -> Job:
-    """CREATE VIEW; `former`: id of the view it replaces (OR REPLACE), 0 for none."""
-    asked = CreateViewArgs(view, bool(former), former)
-    job = job_for(ActionCode.CREATE_VIEW, database, view, asked, query)
+    """CREATE VIEW; `former`: id of the view it replaces (OR REPLACE), or 0."""
+    args = CreateViewArgs(view, bool(former), former)
+    job = job_for(ActionCode.CREATE_VIEW, database, view, args, query)
     return evolve(job, exuvia_tables=(former,) if former else ())
 
 
@@ -45,12 +45,12 @@ def drop_view(database: DatabaseInfo, view: TableInfo, *, query: str = "") -> Jo
 
 
 def name_and_former(job: Job) -> ReadSet:
-    """Who holds the name, and the view that is replaced."""
+    """Reads the table with the name, and the view that is replaced."""
     return ReadSet(tables=job.exuvia_tables, names=((job.schema_id, job.table_name),))
 
 
-def name_is_anothers(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    """1050; where a view is replaced, 1347 for what is no view."""
+def name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+    """1050; with OR REPLACE, 1347 if the former table is not a view."""
     holder = snapshot.holder(job.schema_id, job.table_name)
     if holder in (0, job.table_id):
         return None
@@ -63,13 +63,13 @@ def name_is_anothers(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
 
 
 def place_view(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    """The view as asked for, in the place of the former one."""
+    """The view of the statement replaces the former one."""
     view = evolve(table_of(job), id=job.table_id, exuvia_db=job.schema_id)
-    kept = tuple(each for each in snapshot.others if each.id not in job.exuvia_tables)
-    return job, evolve(snapshot, table=view, others=kept)
+    others = tuple(other for other in snapshot.others if other.id not in job.exuvia_tables)
+    return job, evolve(snapshot, table=view, others=others)
 
 
-def it_is_no_view(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+def object_is_no_view(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     if the_table(snapshot).view is not None:
         return None
     return ErrWrongObject(job.schema_name, job.table_name, "VIEW")
@@ -80,7 +80,7 @@ CREATE_VIEW = load(
         "create view",
         ActionCode.CREATE_VIEW,
         TABLE,
-        refuses=(database_is_missing, name_is_anothers),
+        refuses=(database_is_missing, name_is_taken),
         path=(Step(ABSENT, PUBLIC, edit=place_view),),
         reads=name_and_former,
         gets_id=GetsId.TABLE,
@@ -93,7 +93,7 @@ DROP_VIEW = load(
         "drop view",
         ActionCode.DROP_VIEW,
         TABLE,
-        refuses=(table_to_drop_is_missing, it_is_no_view),
+        refuses=(table_to_drop_is_missing, object_is_no_view),
         path=drop_path(),
         names=own_name,
     )

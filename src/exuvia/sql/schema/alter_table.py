@@ -44,7 +44,7 @@ from exuvia.ddl.decision import CatalogSnapshot
 from exuvia.ddl.explain import decisions
 from exuvia.ddl.job import ActionCode, Job
 from exuvia.ddl.multi_schema_change import (
-    asked_anew,
+    as_submitted,
     check_kind,
     check_together,
     combined,
@@ -177,10 +177,10 @@ def _context(
     if taking is None:
         return AlterContext(reader, database, table, text)
     before = groups.table_without(reader.txn, taking) or table
-    altering = AlterContext(reader, database, before, text, asked_anew(taking))
+    altering = AlterContext(reader, database, before, text, as_submitted(taking))
     for job in altering.earlier:
         kind = kind_of(job)
-        if kind.names_for_later and kind.crosses_first:
+        if kind.names_for_later and kind.crosses_before_others:
             altering.with_new_columns = _table_after(job, altering.with_new_columns, altering)
     return altering
 

@@ -37,7 +37,7 @@ from exuvia.catalog.model import (
 from exuvia.ddl import kept, queue, requests
 from exuvia.ddl.actions import kind_of
 from exuvia.ddl.actions.undo import is_hidden, stands_again
-from exuvia.ddl.actions.undo_truncate import changed_since, why_not_again
+from exuvia.ddl.actions.undo_truncate import changed_since, why_no_restore
 from exuvia.ddl.decision import Kept
 from exuvia.ddl.job import Job, JobState
 from exuvia.kv.transaction import Transaction
@@ -90,7 +90,7 @@ def _undo_truncate(
 ) -> Job:
     if node.new_name is not None:
         raise changed_since(retained, "the rows return to their own table: omit AS")
-    why = why_not_again(table, retained)
+    why = why_no_restore(table, retained)
     if why:
         raise changed_since(retained, why)
     return requests.undo(database, table, retained, retained.name, MOVER, query=text)

@@ -9,7 +9,7 @@ exuvia_undo_s > 0     the former state of a DROP INDEX, DROP COLUMN, MODIFY COLU
 from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.catalog.model import evolve
 from exuvia.cluster.member import before_0_4
-from exuvia.ddl.job import Job, UndoAsked
+from exuvia.ddl.job import Job, UndoRequest
 from exuvia.sql.schema.change import AlterContext
 
 
@@ -37,7 +37,7 @@ def kept_for_undo(
     if reason:
         _warn(at, f"{subject} is not kept for UNDO: {reason}")
         return job
-    return evolve(job, exuvia_undo=UndoAsked(seconds, hides))
+    return evolve(job, exuvia_undo=UndoRequest(seconds, hides))
 
 
 def warn_of_several(at: AlterContext, jobs: list[Job]) -> None:

@@ -28,7 +28,7 @@ from exuvia.ddl.apply import read_snapshot
 from exuvia.ddl.decision import Decision
 from exuvia.ddl.explain import decisions, step_text
 from exuvia.ddl.job import Job, timestamp
-from exuvia.ddl.multi_schema_change import asked_anew, combined
+from exuvia.ddl.multi_schema_change import as_submitted, combined
 from exuvia.ddl.queue import numbered
 from exuvia.ddl.state_machine import without_begun
 from exuvia.kv.transaction import Transaction
@@ -75,7 +75,7 @@ def change_rows(session: SessionApi, txn: Transaction, jobs: list[Job]) -> Itera
         # if the change joins a job of its group: the whole job, as if it had not begun
         taking = groups.member_of_table(txn, group, job.table_id) if group else None
         if taking is not None:
-            job = combined([*asked_anew(taking), job])
+            job = combined([*as_submitted(taking), job])
         world = read_snapshot(txn, job, now)
         if taking is not None:
             world = without_begun(taking, world)
@@ -101,7 +101,7 @@ def change_rows(session: SessionApi, txn: Transaction, jobs: list[Job]) -> Itera
         pace = ddl_explain.pace_of(txn, job)
         for work in works:
             size = f"reads {work.bytes_read} bytes, writes {work.bytes_written} bytes"
-            runner, pacing = ddl_explain.runner(txn, work), pace.tell(work.rows)
+            runner, pacing = ddl_explain.runner(txn, work), pace.describe(work.rows)
             lines.append(["Reorg", f"{work.rows:.2f}", runner, work.what, f"{size}, {pacing}"])
         asking = Asking(services.store, services.member, services.clock)
         elsewhere = partial(blockers_elsewhere, asking, session.check_interrupt)
