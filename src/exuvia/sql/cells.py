@@ -1,11 +1,11 @@
-"""Values on their way into columns: what a cell or an assignment gives, converted and checked.
+"""Conversion of cells and assigned values to the type of their column.
 
-cell    literal, `?`     the value itself, its type known when planned
-        DEFAULT          the column's default, 1364 where it has none
-        expression       bound and evaluated, row by row
+cell    literal, `?`     the value itself; its type is known at planning
+        DEFAULT          the column's default, or error 1364 if it has no default
+        expression       bound once and evaluated for each row
 
-assign(value, row number) -> the value as the column holds it; strict mode's errors name column
-and row
+assign(value, row number) -> the value as stored in the column. In strict mode, errors name the
+column and the row.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,9 +39,9 @@ _NAMES_AND_BITS = (TypeCode.ENUM, TypeCode.SET, TypeCode.BIT)
 
 
 def meant_for(column: ColumnInfo, tree: Tree) -> Tree:
-    """A hexadecimal or bit literal is a number where the column holds numbers.
+    """Returns hexadecimal and bit literals as numbers if the column is numeric.
 
-    It is a name for an ENUM or SET, and bits for a BIT."""
+    Other trees are unchanged, also for ENUM, SET and BIT columns."""
     literal = isinstance(tree, exp.HexString | exp.BitString)
     if not literal or column.type.Tp in _NAMES_AND_BITS or column.type.family not in _NUMBERS:
         return tree
@@ -52,12 +52,12 @@ MOMENT = FieldType(Tp=TypeCode.DATETIME, Flen=26, Decimal=6)
 
 
 def is_dated(source: FieldType, target: FieldType) -> bool:
-    """Whether a TIME becomes a DATE, DATETIME or TIMESTAMP: that of a day, `on_day`."""
+    """Whether a TIME becomes a DATE, DATETIME or TIMESTAMP. `on_day` gives the day."""
     return source.Tp == TypeCode.TIME and target.family in (Family.DATE, Family.DATETIME)
 
 
 def on_day(time: Value, now: int) -> Value:
-    """A TIME of the day of `now`, a packed DATETIME, as a MOMENT."""
+    """The TIME on the day of `now`, a packed DATETIME. The value is of the type MOMENT."""
     return None if time is None else temporal.add_micro(now >> 37 << 37, time)
 
 
@@ -76,9 +76,9 @@ NARROWED = frozenset(
 
 
 def assign_to(column: ColumnInfo, source: FieldType, mode: Mode = STRICT) -> Assign:
-    """How a value of a type goes into a column.
+    """Returns the converter from values of type `source` to the column.
 
-    The assigner raises Refused 1048, 1264, 1265, ..."""
+    The converter raises Refused 1048, 1264, 1265, ..."""
     target = column.type
     general = _general(column, source, mode)
     if source.Tp == TypeCode.NULL:
@@ -98,27 +98,34 @@ AssignMany = Callable[[Sequence[Value]], Sequence[Value]]
 
 
 def assign_many_to(column: ColumnInfo, source: FieldType, mode: Mode = STRICT) -> AssignMany:
-    """As `assign_to`, for the values of many rows, none of them NULL. What it raises does not tell
-    the row: whoever asks then goes through them one by one."""
+    """As `assign_to`, for the values of many rows. None of the values may be NULL.
+
+    Its errors do not name the row: call `assign_to` for each row to get the row."""
     target = column.type
     assign = assign_to(column, source, mode)
 
-    def each(given: Sequence[Value]) -> Sequence[Value]:
-        return [assign(value, 0) for value in given]
+    def one_by_one(column_values: Sequence[Value]) -> Sequence[Value]:
+        return [assign(value, 0) for value in column_values]
 
     if source.Tp == TypeCode.NULL:
-        return each
+        return one_by_one
     if target.Tp in INTEGER_BITS and source.family in (Family.INT, Family.UINT):
         least, most = values.bounds_of(target)
-        return lambda given: given if least <= min(given) and max(given) <= most else each(given)
+        return lambda column_values: (
+            column_values
+            if least <= min(column_values) and max(column_values) <= most
+            else one_by_one(column_values)
+        )
     is_text = target.family == Family.STRING and source.family == Family.STRING
     plain = is_text and target.Tp not in TEXT_BLOBS and target.Charset not in NARROW_CHARSETS
     if not plain or target.Flen < 0:
-        return each
+        return one_by_one
 
-    def texts(given: Sequence[Value]) -> Sequence[Value]:
-        fits = max(map(len, given)) <= target.Flen and not any(map(_ends_in_blank, given))
-        return given if fits else each(given)
+    def texts(column_values: Sequence[Value]) -> Sequence[Value]:
+        fits = max(map(len, column_values)) <= target.Flen and not any(
+            map(_ends_in_blank, column_values)
+        )
+        return column_values if fits else one_by_one(column_values)
 
     return texts
 
@@ -175,5 +182,5 @@ def _text(length: int, general: Assign) -> Assign:
 def narrowed(
     value: Value, source: FieldType, column: ColumnInfo, mode: Mode = values.LENIENT
 ) -> Value:
-    """What is written where strict mode refuses: the nearest value, else the type's zero."""
+    """The stored value when strict mode is off: the nearest value, else the zero of the type."""
     return values.narrowed(value, source, column.type, mode)

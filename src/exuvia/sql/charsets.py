@@ -19,7 +19,7 @@ CHARSETS: dict[str, tuple[str, str, int]] = {
     "utf8": ("utf8_bin", "UTF-8 Unicode", 3),
     "utf8mb4": ("utf8mb4_bin", "UTF-8 Unicode", 4),
 }
-# Those of one byte a character that TiDB has not, with MySQL's defaults
+# Single-byte character sets that TiDB does not have, with MySQL's default collations
 CHARSETS_OF_MYSQL: dict[str, tuple[str, str, int]] = {
     "latin2": ("latin2_general_ci", "ISO 8859-2 Central European", 1),
     "latin5": ("latin5_turkish_ci", "ISO 8859-9 Turkish", 1),
@@ -124,8 +124,9 @@ OF_MYSQL = frozenset(
         *("utf8_unicode_520_ci", "utf8mb4_unicode_520_ci"),
     )
 )
-# TiDB refuses these; columns have them where exuvia_compatibility is 'mysql'
-# MySQL's collations by language, of which TiDB knows no more than the names
+# TiDB refuses these collations. exuvia_compatibility = 'mysql' allows them in columns
+
+# MySQL's collations for languages; TiDB knows only their names
 _LANGUAGES = (
     *("croatian", "czech", "danish", "esperanto", "estonian", "german2", "hungarian"),
     *("icelandic", "latvian", "lithuanian", "persian", "polish", "roman", "romanian", "sinhala"),
@@ -133,24 +134,25 @@ _LANGUAGES = (
 )
 _LATIN1 = ("german1", "danish", "german2", "spanish")
 _MYSQLS = frozenset(
-    [f"{charset}_{each}_ci" for charset in ("utf8", "utf8mb4") for each in _LANGUAGES]
-    + [f"latin1_{each}_ci" for each in _LATIN1]
-    + ["gbk_chinese_ci", "gb18030_chinese_ci"]  # TiDB has them; pinyin is not known here
+    [f"{charset}_{language}_ci" for charset in ("utf8", "utf8mb4") for language in _LANGUAGES]
+    + [f"latin1_{language}_ci" for language in _LATIN1]
+    + ["gbk_chinese_ci", "gb18030_chinese_ci"]  # TiDB has them; pinyin order is not implemented
 )
 _OTHER_NAMES = {"utf8mb3": "utf8"}
 
 
 def default_collations(variable: Callable[[str], str]) -> Defaults:
-    """The session's default collations: TiDB's, or MySQL's under exuvia_compatibility = 'mysql'
-    (except for gbk). default_collation_for_utf8mb4 sets that of utf8mb4, unless it has TiDB's
-    default."""
-    found = _MYSQL_DEFAULTS if variable("exuvia_compatibility") == "mysql" else DEFAULTS
-    asked = variable("default_collation_for_utf8mb4")
-    return found if asked == DEFAULTS["utf8mb4"] else {**found, "utf8mb4": asked}
+    """The default collation of each character set in the session.
+
+    TiDB's, or MySQL's (except for gbk) if exuvia_compatibility = 'mysql'. A
+    default_collation_for_utf8mb4 other than TiDB's default applies to utf8mb4."""
+    collations = _MYSQL_DEFAULTS if variable("exuvia_compatibility") == "mysql" else DEFAULTS
+    utf8mb4 = variable("default_collation_for_utf8mb4")
+    return collations if utf8mb4 == DEFAULTS["utf8mb4"] else {**collations, "utf8mb4": utf8mb4}
 
 
 def charset_named(name: str) -> str:
-    """The charset in lower case. Refused 1115."""
+    """The character set in lower case. Raises Refused 1115."""
     lower = _OTHER_NAMES.get(name.lower(), name.lower())
     if lower not in CHARSETS:
         raise ErrUnknownCharacterSet(name)
@@ -158,35 +160,36 @@ def charset_named(name: str) -> str:
 
 
 def collation_named(name: str) -> str:
-    """The collation in lower case. Refused 1273."""
+    """The collation in lower case. Raises Refused 1273."""
     lower = name.lower().replace("utf8mb3_", "utf8_")
     if lower in _MYSQLS:
-        said = f"Unsupported collation when new collation is enabled: '{lower}'"
-        raise ErrUnknownCollation.with_text(said)
+        message = f"Unsupported collation when new collation is enabled: '{lower}'"
+        raise ErrUnknownCollation.with_text(message)
     if lower not in COLLATIONS:
         raise ErrUnknownCollation(name)
     return lower
 
 
 def one_charset(before: str | None, charset: str) -> str:
-    """The charset, if no other one was given before. Raises 1302."""
+    """Returns the character set. Raises 1302 if another one was given before."""
     if before is not None and before != charset:
         raise ErrConflictingDeclarations(f"CHARACTER SET {before}", f"CHARACTER SET {charset}")
     return charset
 
 
-def check_repeated(said: Sequence[tuple[str, str]], key: str, value: str) -> None:
-    """Of two CHARSETs or COLLATEs of one table the later counts. Refused 1302 where it is another
-    charset, 1253 where it is another charset's collation."""
-    before = next((each for option, each in said if option == key), None)
+def check_repeated(options: Sequence[tuple[str, str]], key: str, value: str) -> None:
+    """Checks a repeated CHARSET or COLLATE option of a table, of which the last one counts.
+
+    Raises Refused 1302 for another character set, 1253 for a collation of another one."""
+    before = next((earlier for option, earlier in options if option == key), None)
     if before is None:
         return
     if key == "charset":
         one_charset(charset_named(before), charset_named(value))
     if key == "collate":
-        charset, wanted = COLLATIONS[collation_named(before)][0], collation_named(value)
-        if charset != COLLATIONS[wanted][0]:
-            raise ErrCollationCharsetMismatch(wanted, charset)
+        charset, collation = COLLATIONS[collation_named(before)][0], collation_named(value)
+        if charset != COLLATIONS[collation][0]:
+            raise ErrCollationCharsetMismatch(collation, charset)
 
 
 def resolve(
@@ -195,15 +198,15 @@ def resolve(
     inherited: tuple[str, str],
     defaults: Defaults = DEFAULTS,
 ) -> tuple[str, str]:
-    """(charset, collation) of an element, given what was said and what it inherits.
+    """(charset, collation) of an element, from its options and the inherited pair.
 
-    Refused 1115, 1273, 1253 (the collation is of another charset)."""
+    Raises Refused 1115, 1273, 1253 (the collation belongs to another character set)."""
     if charset is None and collate is None:
         return inherited
     if collate is None:
         named = charset_named(charset or "")
         return named, defaults[named]
-    wanted = collation_named(collate)
-    if charset is not None and charset_named(charset) != COLLATIONS[wanted][0]:
-        raise ErrCollationCharsetMismatch(wanted, charset_named(charset))
-    return COLLATIONS[wanted][0], wanted
+    collation = collation_named(collate)
+    if charset is not None and charset_named(charset) != COLLATIONS[collation][0]:
+        raise ErrCollationCharsetMismatch(collation, charset_named(charset))
+    return COLLATIONS[collation][0], collation

@@ -48,7 +48,7 @@ class Env:
     """Whether a division by zero is an error or a warning (ERROR_FOR_DIVISION_BY_ZERO)."""
     strict: bool
     tracker: Tracker
-    """Of the memory of the statement that the thread runs."""
+    """The memory tracker of the thread's statement."""
     parameters: Sequence[Value]
     warnings: list[Note]
     now: int
@@ -102,7 +102,7 @@ class Env:
         try:
             raise error
         finally:
-            del error  # else its traceback and this frame keep each other, and all callers' values
+            del error  # breaks the cycle of traceback and frame, which keeps values alive
 
     def divided_by_zero(self) -> None:
         """1365, as `warn`; nothing in a write without ERROR_FOR_DIVISION_BY_ZERO."""
@@ -121,7 +121,7 @@ class Execution(Env):
 
     txn: Transaction
     letters: str
-    """Of the parameters; see parse/literals.py."""
+    """The type letters of the parameters; see parse/literals.py."""
     ignores: bool
     """Whether the statement is INSERT, UPDATE or DELETE IGNORE."""
 

@@ -1,14 +1,14 @@
-"""Typed expressions: what `bind` makes of a tree, and what both evaluators read.
+"""Typed expressions: the output of `bind`, and the input of both evaluators.
 
     Column      a position in the row of its scope        Call        a function or operator
     Outer       a position in the row of an outer scope   Cast        a change of type
     Constant    a value                                   Aggregate   COUNT, SUM, ... of a group
     Parameter   a `?`, by its place                       Windowed    a call OVER (...)
     Variable    @user or @@system                         Subquery    (SELECT ...), bound
-    ComputedValue    a value that a Python function gives
+    ComputedValue    a value computed by a Python function
 
-Every node has its MySQL type and its collation's *coercibility* (0 explicit COLLATE ... 6 NULL); no
-evaluator decides about types again. Values follow the family table of base/types.py."""
+Every node has its MySQL type and its collation's *coercibility* (0 explicit COLLATE ... 6 NULL).
+Evaluators do not decide about types again. Values follow the family table of base/types.py."""
 
 from collections.abc import Callable
 from typing import Any
@@ -34,7 +34,7 @@ class Expr(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Column(Expr, frozen=True, kw_only=True):
-    """A column of the nearest scope. `full` is database.table.column, as errors say it."""
+    """A column of the nearest scope. `full` is database.table.column, as used in errors."""
 
     position: int
     name: str = ""
@@ -43,7 +43,7 @@ class Column(Expr, frozen=True, kw_only=True):
 
 
 class Outer(Expr, frozen=True, kw_only=True):
-    """A column of a scope further out: `depth` 1 is the next one."""
+    """A column of an enclosing scope; `depth` 1 is the next one."""
 
     depth: int
     position: int
@@ -55,14 +55,14 @@ class Outer(Expr, frozen=True, kw_only=True):
 class Constant(Expr, frozen=True, kw_only=True):
     """A value.
 
-    `hexadecimal`: x'41' and b'01' literals, which are numbers where numbers are asked for."""
+    `hexadecimal`: x'41' and b'01' literals, which are numbers in a numeric context."""
 
     value: Value
     hexadecimal: bool = False
 
 
 class Parameter(Expr, frozen=True, kw_only=True):
-    """A `?`; its value comes with the environment."""
+    """A `?`; the environment has its value."""
 
     index: int
 
@@ -91,8 +91,8 @@ class Cast(Expr, frozen=True, kw_only=True):
 class Call(Expr, frozen=True, kw_only=True):
     """A function applied.
 
-    `extra` holds what is not a value: an interval unit, a comparison's collation. A chain of
-    thousands of calls is no nesting: it is compared and hashed from a list of its parts."""
+    `extra` has parts that are not values: an interval unit, a comparison's collation. A chain of
+    thousands of calls is not nested: it is compared and hashed as a list of its parts."""
 
     function: str
     arguments: tuple[Expr, ...]
@@ -108,20 +108,20 @@ class Call(Expr, frozen=True, kw_only=True):
 
 
 def _parts(expr: Expr) -> list[Any]:
-    found: list[Any] = []
-    left = [expr]
-    while left:
-        each = left.pop()
-        if isinstance(each, Call):
-            size = len(each.arguments)
-            found.append((each.type, each.coercibility, each.function, size, each.extra))
-            left += each.arguments
-        elif isinstance(each, Cast):
-            found.append((each.type, each.coercibility, each.explicit))
-            left.append(each.argument)
+    parts: list[Any] = []
+    pending = [expr]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Call):
+            size = len(node.arguments)
+            parts.append((node.type, node.coercibility, node.function, size, node.extra))
+            pending += node.arguments
+        elif isinstance(node, Cast):
+            parts.append((node.type, node.coercibility, node.explicit))
+            pending.append(node.argument)
         else:
-            found.append(each)
-    return found
+            parts.append(node)
+    return parts
 
 
 class Aggregate(Expr, frozen=True, kw_only=True):
@@ -138,7 +138,7 @@ class FrameBound(msgspec.Struct, frozen=True):
     """One end of a window's frame.
 
     side      UNBOUNDED PRECEDING, PRECEDING, CURRENT ROW, FOLLOWING, UNBOUNDED FOLLOWING
-    amount    the constant in front of PRECEDING or FOLLOWING; of an interval the number of units
+    amount    the constant in front of PRECEDING or FOLLOWING; for an interval, the number of units
     moved     with an interval: the ORDER BY value, moved by it
     """
 
@@ -170,8 +170,8 @@ class Windowed(Expr, frozen=True, kw_only=True):
     distinct: bool = False
 
 
-SEMI = "semi"  # IN where NULL is as good as false
-MEMBER = "member"  # one column of a row that a query gives
+SEMI = "semi"  # IN where NULL counts as false
+MEMBER = "member"  # one column of a row from a query
 
 
 class Subquery(Expr, frozen=True, kw_only=True):
@@ -190,7 +190,7 @@ class Subquery(Expr, frozen=True, kw_only=True):
 
 
 class ComputedValue(Expr, frozen=True, kw_only=True):
-    """The value of `call(row, env)`: how the row engine sees a subquery."""
+    """The value of `call(row, env)`: a subquery in the row engine."""
 
     call: Any
 
@@ -231,7 +231,7 @@ def _facts(kind: FieldType) -> tuple[Any, ...]:
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:
-    """The expressions directly inside."""
+    """The direct subexpressions."""
     if isinstance(expr, Call):
         return expr.arguments
     if isinstance(expr, Cast):
@@ -256,7 +256,7 @@ def _frame_parts(frame: WindowFrame | None) -> tuple[Expr, ...]:
 
 
 def replaced(expr: Expr, leaf: Callable[[Expr], Expr | None]) -> Expr:
-    """The expression with others in it: `leaf` returns what replaces a node, None to descend."""
+    """The expression with some nodes replaced: `leaf` returns the new node, or None to descend."""
     replacement = leaf(expr)
     if replacement is not None:
         return replacement
@@ -280,27 +280,26 @@ _CHAINED = frozenset(("+", "-", "*", "/", "div", "%", "&", "|", "^", "<<", ">>")
 
 
 def chain(expr: Expr) -> list[Call]:
-    """a + b - c ...: the calls down its left side, the outermost first; [] where there are few.
+    """The calls of a + b - c ..., the outermost first; [] for at most LONG_CHAIN calls.
 
-    Whoever goes through expressions takes a long one in a loop: thousands of terms are no
-    nesting."""
-    found: list[Call] = []
+    Code that walks expressions handles such a chain in a loop, without recursion."""
+    calls: list[Call] = []
     while isinstance(expr, Call) and expr.function in _CHAINED and len(expr.arguments) == 2:
-        found.append(expr)
+        calls.append(expr)
         expr = expr.arguments[0]
-    return found if len(found) > LONG_CHAIN else []
+    return calls if len(calls) > LONG_CHAIN else []
 
 
 def walk(expr: Expr) -> "list[Expr]":
-    """The expression and all inside it, outermost first."""
-    found = [expr]
-    for node in found:
-        found.extend(children(node))
-    return found
+    """The expression and all its subexpressions, outermost first."""
+    nodes = [expr]
+    for node in nodes:
+        nodes.extend(children(node))
+    return nodes
 
 
 def columns_of(expr: Expr) -> set[int]:
-    """Positions of its own scope that it reads."""
+    """The positions that the expression reads in its own scope."""
     return {node.position for node in walk(expr) if isinstance(node, Column)}
 
 

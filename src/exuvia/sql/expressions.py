@@ -1,12 +1,12 @@
-"""Expressions over the rows of a few tables: bound to types once, then called row by row.
+"""Expressions over the rows of a few tables: bound once, then called for each row.
 
     compiled(tree, visible, binding) -> Compiled      .type, .call(row, context)
     condition(tree, visible, binding) -> keeps(row, context)
-    constant_of(tree) -> value(context)               of a literal or `?`
+    constant_of(tree) -> value(context)               for a literal or `?`
 
-The only place where statements meet `bind` and `evaluate`.
+Statements use `bind` and `evaluate` only through this module.
 
-Keys to sort values by: NULL first, text by its collation's weights, the rest as it is.
+Sort keys: NULL is first, text is ordered by the weights of its collation, others by value.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,8 +33,10 @@ from exuvia.sql.result import Row
 
 
 class Visible(NamedTuple):
-    """A table whose columns may be named. Its `columns` are stored in rows from `offset` on.
-    `positions`: of the public ones among them, by lower-case name."""
+    """A table whose columns an expression may name.
+
+    Its `columns` are in rows from `offset` on. `positions`: the position of each public column, by
+    lower-case name."""
 
     alias: str
     database: str
@@ -85,12 +87,12 @@ class Compiled(NamedTuple):
 def compiled(
     tree: Tree, visible: Sequence[Visible], binding: Binding | None, place: str = "field list"
 ) -> Compiled:
-    """Bind and compile. Raises 1054 with `place`, and what binding refuses."""
+    """Binds and compiles. Raises 1054 with `place`, and the errors of `bind`."""
     return compiled_bound(bound(tree, visible, binding, place))
 
 
 def compiled_bound(expr: Expr) -> Compiled:
-    """An expression that is bound already, ready to call."""
+    """Compiles a bound expression."""
     return Compiled(expr, expr.type, compile_expression(expr))
 
 
@@ -101,7 +103,7 @@ def bound(
     place: str = "field list",
     aggregates: bool = False,
 ) -> Expr:
-    """The typed expression. `aggregates`: whether COUNT, SUM, ... may stand in it (else 1111)."""
+    """The typed expression. With `aggregates` it may contain COUNT, SUM, ... (else 1111)."""
     scope = scope_of(visible, binding, place)
     if aggregates:
         scope.grouped = []
@@ -111,7 +113,7 @@ def bound(
 def condition(
     tree: Tree, visible: Sequence[Visible], binding: Binding | None, place: str = "where clause"
 ) -> Callable[[Row, Execution], bool]:
-    """A condition: whether it is true of a row. Raises 1054 with `place`."""
+    """Returns a function that tests a row. Raises 1054 with `place`."""
     return predicate(bind_condition(tree, scope_of(visible, binding, place)))
 
 
@@ -131,7 +133,7 @@ _NO_LITERAL: Final = object()
 
 
 def constant_of(tree: Tree) -> ConstantOf | None:
-    """How to get the value of a literal or `?`; None for any other tree."""
+    """Returns a function to the value of a literal or `?`; None for any other tree."""
     if isinstance(tree, exp.Paren):
         return constant_of(tree.this)
     if isinstance(tree, exp.Placeholder):
@@ -147,7 +149,7 @@ def comparand_of(tree: Tree) -> ConstantOf | None:
         tree = tree.this
     if isinstance(tree, exp.Placeholder):
         position = position_of(tree)
-        # each statement asks: mostly of a value that is of its Python type
+        # in the hot path of each statement: most parameters need no TypedValue
         return lambda context: (
             context.comparand(position)
             if context.letters[position] in TYPED
@@ -167,7 +169,7 @@ def bytes_of_literal(tree: Tree) -> bytes | None:
 
 
 def literal_of(tree: Tree) -> tuple[Value, ...]:
-    """The value of a literal; none for any other tree."""
+    """The value of a literal as a tuple of one; () for any other tree."""
     value = _literal(tree)
     return () if value is _NO_LITERAL else (value,)
 
@@ -228,8 +230,9 @@ def comparer(kind: FieldType) -> Callable[[Value], Any]:
 
 
 def comparable(kind: FieldType, values: Sequence[Value]) -> Sequence[Any]:
-    """A key for each value of that type or NULL, by which these values can be sorted, and told
-    apart. As `comparer` has it; where there is no NULL, with nothing around it."""
+    """A sort key for each value of that type or NULL. Equal values have equal keys.
+
+    As `comparer`, but without the tuples if no value is NULL."""
     if None in values or kind.Tp == TypeCode.NULL or kind.family == Family.JSON:
         return list(map(comparer(kind), values))
     if kind.family == Family.STRING:

@@ -1,6 +1,6 @@
-"""Files of the node's host that statements may touch: those below --secure-file-priv.
+"""Files on the node's host that statements may read and write: those below --secure-file-priv.
 
-Without the option there are none (1290): whoever may write SQL shall not thereby read the host.
+Without the option, all are refused (1290): the right to run SQL is no right to read the host.
 """
 
 from collections.abc import Iterator
@@ -18,38 +18,38 @@ _CHUNK_BYTES = 1 << 20
 
 
 def readable(folder: str, path: str) -> Path:
-    """A file to be read. Raises 1290, 29."""
-    found = _below(folder, path)
+    """The path of a file to read. Raises 1290, 29."""
+    file = _below(folder, path)
     try:
-        is_there = found.is_file()
+        is_there = file.is_file()
     except OSError:  # its name is too long
         is_there = False
     if not is_there:
         raise EEFileNotFound(path, 2, "No such file or directory")
-    return found
+    return file
 
 
 def matching(folder: str, pattern: str) -> list[Path]:
-    """Files to be read whose paths match a pattern of shells, in order. Raises 1290."""
-    below = _below(folder, pattern)
+    """The files that match a glob pattern, sorted. Raises 1290."""
+    full_pattern = _below(folder, pattern)
     root = Path(folder).resolve()
     try:
-        found = list(root.glob(str(below.relative_to(root))))
+        paths = list(root.glob(str(full_pattern.relative_to(root))))
     except OSError:  # a name is too long
-        found = []
-    return sorted(each for each in found if _is_below(root, each.resolve()) and each.is_file())
+        paths = []
+    return sorted(path for path in paths if _is_below(root, path.resolve()) and path.is_file())
 
 
 def writable(folder: str, path: str) -> Path:
-    """A file to be made. Raises 1290, 1086 where it is there."""
-    found = _below(folder, path)
+    """The path of a file to create. Raises 1290, or 1086 if it exists."""
+    file = _below(folder, path)
     try:
-        is_there = found.exists()
+        is_there = file.exists()
     except OSError as error:
         raise EECantCreateFile(path, error.strerror) from None
     if is_there:
         raise ErrFileExists(path)
-    return found
+    return file
 
 
 def _below(folder: str, path: str) -> Path:
@@ -57,12 +57,12 @@ def _below(folder: str, path: str) -> Path:
         raise ErrOptionPreventsStatement("--secure-file-priv")
     root = Path(folder).resolve()
     try:
-        found = (root / path).resolve()
-    except (ValueError, OSError, RuntimeError):  # a NUL byte, too long a name, links in a circle
+        file = (root / path).resolve()
+    except (ValueError, OSError, RuntimeError):  # NUL byte, path too long, cycle of links
         raise EEFileNotFound(path, 2, "No such file or directory") from None
-    if not _is_below(root, found):
+    if not _is_below(root, file):
         raise ErrOptionPreventsStatement("--secure-file-priv")
-    return found
+    return file
 
 
 def _is_below(root: Path, path: Path) -> bool:
@@ -70,14 +70,14 @@ def _is_below(root: Path, path: Path) -> bool:
 
 
 def read_file(path: Path) -> Iterator[bytes]:
-    """Its bytes, a chunk at a time."""
+    """The content of the file in chunks."""
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK_BYTES):
             yield chunk
 
 
 def write_file(path: Path, chunks: Iterator[bytes]) -> None:
-    """Make it, or leave nothing. Raises 1086, Refused for what the host refuses."""
+    """Writes a new file, or none on failure. Raises 1086, or Refused for errors of the host."""
     try:
         file = open(path, "xb", opener=private_files.opener)  # noqa: SIM115 - closed below
     except FileExistsError:

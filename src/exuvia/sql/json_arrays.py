@@ -1,4 +1,4 @@
-"""CAST(document AS type ARRAY): the array that the entries of a multi-valued index follow from.
+"""CAST(document AS type ARRAY): the array that the entries of a multi-valued index come from.
 
     document            of UNSIGNED      of CHAR(3)
     [3, 1, 3]           [3, 1]           3903
@@ -9,9 +9,9 @@
     NULL                NULL             NULL
     {}                  1235             1235
 
-An element must be of the type: numbers are not read from strings, nor the other way round. JSON has
-no dates here; a string that is exactly what CAST(date AS JSON) gives is one. An integer beyond its
-type is 3752, more than MOST_ELEMENTS of them 3905. Each element is there once.
+Elements must have the type: strings are not converted to numbers, nor numbers to strings. A date is
+a string in exactly the form of CAST(date AS JSON). An integer outside its type is 3752, more than
+MOST_ELEMENTS elements are 3905. Duplicates are removed.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,7 +42,7 @@ Documents = Callable[[Sequence[Value], Env], Document]
 """The document of a row, or MISSING."""
 
 MOST_ELEMENTS = 1 << 16
-"""Of one row: all its entries are written by one transaction. TiDB has no such limit."""
+"""The limit for one row: one transaction writes all its entries. TiDB has no such limit."""
 _BOUNDS = {Family.INT: (-(1 << 63), (1 << 63) - 1), Family.UINT: (0, (1 << 64) - 1)}
 _TYPES: dict[Family, frozenset[type]] = {
     Family.INT: frozenset({int}),
@@ -76,8 +76,9 @@ def _is_moment(text: str, kind: FieldType) -> bool:
 
 
 def documents_of(expr: Expr) -> Documents:
-    """What computes the document of that expression. Of a place in a column's it is that place: no
-    text is made of it to be read again."""
+    """Returns a function to the document of the expression.
+
+    For a path into a column it reads that path directly, without making text of it."""
     place = _one_place(expr)
     if place is not None:
         return _place_of(*place)
@@ -91,7 +92,7 @@ def documents_of(expr: Expr) -> Documents:
 
 
 def _one_place(expr: Expr) -> tuple[int, list[Step]] | None:
-    """The position of a column and the legs to one place in its documents, if that is all."""
+    """(position, path) if the expression is a single path into a column, else None."""
     match expr:
         case Column() as column:
             return column.position, []
@@ -111,39 +112,40 @@ def _place_of(position: int, steps: list[Step]) -> Documents:
         text = row[position]
         if text is None:
             return MISSING
-        found = _read(text)
+        node = _read(text)
         if not is_plain:
-            places = find(found, steps)
+            places = find(node, steps)
             return places[0] if places else MISSING
         for name in names:
-            if not isinstance(found, dict) or name not in found:
+            if not isinstance(node, dict) or name not in node:
                 return MISSING
-            found = found[name]
-        return found
+            node = node[name]
+        return node
 
     return document
 
 
 def _read(text: str) -> Document:
-    """As `load`, of a text that is JSON in MySQL's form. What is long is read piece by piece."""
+    """As `load`, for JSON in MySQL's form. Long texts are read incrementally."""
     return load(text) if len(text) > jsontext.LONG else json.decode(text)
 
 
 def array_maker(documents: Documents, kind: FieldType, index: str) -> Compiled:
-    """What computes the array of a row, as text for catalog/multi_valued.py, from what computes the
-    document. Raises 1235, 3752, 3903, 3905, 3907."""
+    """Returns a function to the array of a row, as text for catalog/multi_valued.py.
+
+    `documents` gives the document. The function raises 1235, 3752, 3903, 3905, 3907."""
     types = _TYPES.get(kind.family, _STRING)
     is_integer, is_float = kind.family in _BOUNDS, kind.family == Family.FLOAT
     least, most = _BOUNDS.get(kind.family, (0, 0))
     encode = json.Encoder().encode
 
     def array(row: Sequence[Value], env: Env) -> Value:
-        found = documents(row, env)
-        if found is MISSING:
+        document = documents(row, env)
+        if document is MISSING:
             return None
-        if isinstance(found, dict):
+        if isinstance(document, dict):
             raise ErrNotSupportedYet("CAST-ing JSON OBJECT type to array")
-        parts = found if isinstance(found, list) else [found]
+        parts = document if isinstance(document, list) else [document]
         if len(parts) > MOST_ELEMENTS:
             raise ErrExceededMVKeysNum(index, len(parts) - MOST_ELEMENTS)
         if not types.issuperset(map(type, parts)):
@@ -167,8 +169,8 @@ def array_maker(documents: Documents, kind: FieldType, index: str) -> Compiled:
 
 # -- many rows at once -----------------------------------------------------------------------------
 #
-# One call reads the documents of a thousand rows as what they mostly are: arrays, of the type, at
-# that place. Where one of them is anything else the rows are looked at one by one, as ever.
+# Most documents are arrays of the right type at the path. One call decodes a thousand rows with
+# that shape. If any row has another shape, all of them are decoded one by one.
 
 _ROWS = 1_000
 _ELEMENTS: dict[Family, Any] = {
@@ -179,9 +181,10 @@ _ELEMENTS: dict[Family, Any] = {
 
 
 def many_maker(expr: Expr, kind: FieldType) -> Many | None:
-    """What computes the arrays of many rows from the one column that the documents are in: the same
-    texts as `array_maker`, or None where it cannot tell. None for an expression or a type of which
-    it never can."""
+    """Returns a function to the arrays of many rows, from the column with the documents.
+
+    Its texts are those of `array_maker`. It returns None if the documents have another shape.
+    Returns None for expressions and types without such a function."""
     place = _one_place(expr)
     element: Any = _ELEMENTS.get(kind.family)
     if kind.family == Family.STRING:
@@ -204,21 +207,21 @@ def many_maker(expr: Expr, kind: FieldType) -> Many | None:
         if max(map(len, texts)) > jsontext.LONG:
             return None
         try:
-            found: list[Any] = read(f"[{','.join(texts)}]")
+            nodes: list[Any] = read(f"[{','.join(texts)}]")
         except DecodeError:
             return None
         for _ in names:
-            found = [each if each is UNSET else each.found for each in found]
-        lists = [each for each in found if each is not UNSET]
+            nodes = [node if node is UNSET else node.found for node in nodes]
+        lists = [node for node in nodes if node is not UNSET]
         if not _are_arrays(lists, kind):
             return None
         if is_integer and not names:
             return [
-                text.replace(" ", "") if len(set(each)) == len(each) else once(each)
-                for text, each in zip(texts, lists, strict=True)
+                text.replace(" ", "") if len(set(elements)) == len(elements) else once(elements)
+                for text, elements in zip(texts, lists, strict=True)
             ]
-        made = map(once, lists)
-        return [None if each is UNSET else next(made) for each in found]
+        encoded = map(once, lists)
+        return [None if node is UNSET else next(encoded) for node in nodes]
 
     def arrays(documents: Sequence[Any]) -> list[Value] | None:
         whole: list[Value] = []
@@ -226,11 +229,11 @@ def many_maker(expr: Expr, kind: FieldType) -> Many | None:
             some = documents[at : at + _ROWS]
             texts = [text for text in some if text is not None]
             if texts:
-                found = piece(texts)
-                if found is None:
+                values = piece(texts)
+                if values is None:
                     return None
-                made = iter(found)
-                whole += [None if text is None else next(made) for text in some]
+                decoded = iter(values)
+                whole += [None if text is None else next(decoded) for text in some]
             else:
                 whole += some
         return whole
@@ -239,17 +242,19 @@ def many_maker(expr: Expr, kind: FieldType) -> Many | None:
 
 
 def _are_arrays(lists: list[list[Any]], kind: FieldType) -> bool:
-    """Whether these are arrays as `array_maker` makes them, but for elements that stand twice: what
-    the types that they were read by do not say. (An integer of more than 64 bits is a double in a
-    document.)"""
+    """Whether `array_maker` accepts these decoded lists. Duplicate elements are allowed.
+
+    Checks only what the decoder's types do not. An integer of more than 64 bits is a double in a
+    document."""
     if max(map(len, lists), default=0) > MOST_ELEMENTS:
         return False
     return kind.family != Family.FLOAT or all(map(all, lists))  # 0.0 and -0.0 are one
 
 
 def element_of(part: Document, kind: FieldType) -> tuple[Value, ...]:
-    """The value by which entries with this element stand in the index; none where it can be no
-    element, or is a number that only compares like one."""
+    """The value of the index entries for this element, as a tuple of one.
+
+    () if it cannot be an element, or is a number that only compares equal to one."""
     if kind.family in _BOUNDS and isinstance(part, float) and part.is_integer():
         part = int(part)
     if not is_element(part, kind):

@@ -1,19 +1,21 @@
-"""Texts against patterns: LIKE and regular expressions. One of each, for every place that has them.
+"""Matching of texts: LIKE and regular expressions, for all callers.
 
-Both take time in proportion to the text, whatever the pattern. A pattern that somebody chose to be
-slow must not be: a front is one process, and a matcher that backtracks holds its interpreter.
+The time is proportional to the text for any pattern. This is a protection against slow patterns: a
+front is one process, and a backtracking matcher would not release its interpreter's lock.
 
-    LIKE     a pattern is segments between %; the first and the last are held to the ends, each of
-             the others is found from where the one before it ended: the leftmost place is as good
-             as any. `_` at the ends of a segment only moves it. A segment with `_` inside is for
-             RE2, as is every regular expression
+    LIKE     a pattern is a list of segments between %. The first and the last segment are matched
+             at the ends of the text. Each other segment is searched for after the end of the
+             previous one: the leftmost match is always good enough. `_` at the ends of a segment
+             only shifts it. A pattern with `_` inside a segment is matched by RE2
     RE2      the syntax of Google's RE2 and of Go's regexp, which is TiDB's: no back-references, no
-             look-around; 1139 says what is wrong. It lets go of the interpreter's lock
+             look-around; 1139 has the reason. It releases the interpreter's lock
 
-A match is done where it stands if text x program is small. If it is larger another thread does it
-(base/interruption.py), beyond MOST_COST it is refused (3699): RE2 takes text x program at worst.
-Letters are compared as the collation folds them, character by character in LIKE, by (?i) in
-regular expressions; bytes as bytes.
+The cost of a match is the size of the text x the size of the program, RE2's worst case. A cheap
+match runs in the calling thread, an expensive one in another thread (base/interruption.py). A cost
+above MOST_COST is refused (3699).
+
+Characters are folded by the collation, one by one in LIKE, by (?i) in regular expressions. Bytes
+are compared as bytes.
 """
 
 from collections.abc import Callable, Iterator
@@ -42,7 +44,7 @@ Matcher = Callable[[str], bool]
 
 
 class _Segment(NamedTuple):
-    """What stands between two %: `before` and `after` count the `_` around `text`.
+    """The text between two %; `before` and `after` are the numbers of `_` around `text`.
 
     `inner` are the places of further `_` inside `text`."""
 
@@ -56,7 +58,7 @@ class _Segment(NamedTuple):
         return self.before + len(self.text) + self.after
 
     def is_at(self, text: str, at: int) -> bool:
-        """Whether it stands there."""
+        """Whether the segment matches at this position."""
         if at < 0 or at + self.size > len(text):
             return False
         start = at + self.before
@@ -70,13 +72,15 @@ class _Segment(NamedTuple):
         return True
 
     def find(self, text: str, at: int, end: int) -> int:
-        """The first place at or after `at` where it stands and is over by `end`; -1: none."""
+        """The first position from `at` on where the segment matches and ends by `end`, or -1."""
         low, high = at + self.before, end - self.after
         size = len(self.text)
-        while low + size <= high:  # a piece at a time: a search in C holds the interpreter
-            found = text.find(self.text, low, min(high, low + size + _WINDOW))
-            if found >= 0:
-                return found - self.before
+        while (
+            low + size <= high
+        ):  # in windows: a search in C does not release the interpreter's lock
+            start = text.find(self.text, low, min(high, low + size + _WINDOW))
+            if start >= 0:
+                return start - self.before
             interruption.check()
             low += _WINDOW + 1
         return -1
@@ -120,10 +124,10 @@ def _segments(pattern: str, escape: str, fold: Callable[[str], str]) -> list[_Se
 
 @lru_cache(maxsize=1024)
 def like_matcher(pattern: str, escape: str = "\\", collate: str = "utf8mb4_bin") -> Matcher:
-    """Whether a text is LIKE the pattern. `escape` "" is none. Raises 1139: too many `_`."""
+    """Returns a matcher of LIKE. An empty `escape` means no escape. Raises 1139: too many `_`."""
     rules = collation(collate)
     segments = _segments(pattern, escape, rules.fold_each)
-    if any(each.inner for each in segments[1:-1]):
+    if any(segment.inner for segment in segments[1:-1]):
         inside = _like_expression(segments)
         return lambda text: inside.matches(rules.fold_each(text))
     if len(segments) == 1:
@@ -140,11 +144,11 @@ def like_matcher(pattern: str, escape: str = "\\", collate: str = "utf8mb4_bin")
         if not first.is_at(text, 0) or not last.is_at(text, end):
             return False
         at = first.size
-        for each in middle:
-            at = each.find(text, at, end)
+        for segment in middle:
+            at = segment.find(text, at, end)
             if at < 0:
                 return False
-            at += each.size
+            at += segment.size
         return True
 
     return matches
@@ -155,25 +159,25 @@ _ESCAPED = re2.compile(r"(?s)\\(.)")
 
 
 def only_text(pattern: str) -> str | None:
-    """The one text that is LIKE a pattern without wildcards; None of other patterns."""
+    """The only text that matches a pattern without wildcards; None for other patterns."""
     return _ESCAPED.sub(r"\1", pattern) if _PLAIN.fullmatch(pattern) else None
 
 
 def name_matcher(pattern: str) -> Matcher:
-    """LIKE over names, of databases, hosts, variables: case does not count, accents do."""
+    """LIKE for names of databases, hosts and variables: ignores case but not accents."""
     matches = like_matcher(pattern.lower())
     return lambda text: matches(text.lower())
 
 
 def _like_expression(segments: list[_Segment]) -> "Expression":
-    """LIKE as a regular expression over the whole text."""
+    """A LIKE pattern as a regular expression for the whole text."""
     parts = []
-    for each in segments:
-        begin, found = 0, "." * each.before
-        for place in (*each.inner, len(each.text)):
-            found += re2.escape(each.text[begin:place]) + "." * (place < len(each.text))
+    for segment in segments:
+        begin, regexp = 0, "." * segment.before
+        for place in (*segment.inner, len(segment.text)):
+            regexp += re2.escape(segment.text[begin:place]) + "." * (place < len(segment.text))
             begin = place + 1
-        parts.append(found + "." * each.after)
+        parts.append(regexp + "." * segment.after)
     return _compiled(r"(?s)\A" + ".*".join(parts) + r"\z", False)
 
 
@@ -185,7 +189,7 @@ def _wrong(what: str) -> Refused:
 
 
 class Expression:
-    """A compiled expression. It sees UTF-8, or bytes where it `is_binary`; spans are in those."""
+    """A compiled expression over UTF-8, or bytes if `is_binary`. Spans are in bytes."""
 
     __slots__ = ("_compiled", "_cost", "is_binary")
 
@@ -196,16 +200,16 @@ class Expression:
 
     @property
     def groups(self) -> int:
-        """How many groups it has."""
+        """The number of groups."""
         return int(self._compiled.groups)
 
     def matches(self, text: str | bytes) -> bool:
-        """Whether it is found in the text."""
+        """Whether the text contains a match."""
         data = _data(text)
         return self.doing(lambda: self._compiled.search(data), len(data)) is not None
 
     def found(self, data: bytes) -> Iterator[Any]:
-        """Its matches from left to right, none of which overlap."""
+        """The matches from left to right, without overlaps."""
         at = count = 0
         while at <= len(data):
             match = self._compiled.search(data, at)
@@ -222,7 +226,7 @@ class Expression:
                 interruption.check()
 
     def doing(self, run: Callable[[], Any], size: int) -> Any:
-        """`run`, which looks at so many bytes; see the module. Raises 3699."""
+        """Calls `run`, which reads `size` bytes, in this thread or another. Raises 3699."""
         cost = size * self._cost
         if cost <= QUICK_COST:
             return run()
@@ -243,7 +247,7 @@ def _utf8(text: str) -> bytes:
 
 @lru_cache(maxsize=128)
 def _compiled(pattern: str | bytes, is_binary: bool) -> Expression:
-    """The expression. Raises 1139 for what is none, and what is too large."""
+    """The compiled expression. Raises 1139 if it is invalid or too large."""
     options = re2.Options()
     options.log_errors = False
     options.max_mem = PROGRAM_BYTES
@@ -257,14 +261,14 @@ def _compiled(pattern: str | bytes, is_binary: bool) -> Expression:
     try:
         return Expression(re2.compile(data, options), is_binary)
     except re2.error as error:
-        # RE2's complaint in Go's words: what is wrong, and the part of the pattern
+        # RE2's error in Go's words: the reason, and the part of the pattern
         raw = error.args[0] if error.args else b""
-        said = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else str(raw)
-        what, sign, part = said.partition(": ")
+        message = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else str(raw)
+        what, sign, part = message.partition(": ")
         if what == "invalid perl operator":
             what = "invalid or unsupported Perl syntax"
-        shown = f"{what}: `{part}`" if sign else what
-        raise _wrong(f"error parsing regexp: {shown}") from error
+        reason = f"{what}: `{part}`" if sign else what
+        raise _wrong(f"error parsing regexp: {reason}") from error
 
 
 def _depth(data: bytes) -> int:
@@ -290,7 +294,7 @@ def expression(
             raise _wrong("Invalid match type")
         if option == "c":
             flags.discard("i")
-        elif option != "u":  # RE2 ends lines at \n and nowhere else in any case
+        elif option != "u":  # RE2 ends lines only at \n
             flags.add("s" if option == "n" else option)
     head = f"(?{''.join(sorted(flags))})" if flags else ""
     if isinstance(pattern, bytes):
@@ -299,12 +303,12 @@ def expression(
 
 
 def data_of(text: str | bytes) -> bytes:
-    """What an Expression looks at: a text's UTF-8, or the bytes themselves."""
+    """The bytes that an Expression matches: the UTF-8 of a text, or the bytes themselves."""
     return _data(text)
 
 
 def characters(data: bytes, is_binary: bool) -> int:
-    """How many characters they are."""
+    """The number of characters."""
     if is_binary or data.isascii():
         return len(data)
     continued = bytes(range(0x80, 0xC0))

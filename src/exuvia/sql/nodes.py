@@ -1,14 +1,13 @@
-"""Statements as values. What sqlglot reads well stays a sqlglot tree; the rest is one small class
-each.
+"""Statements as values: sqlglot trees where sqlglot parses them well, else one small class each.
 
     text --parse--> exp.Query (SELECT, UNION, VALUES, TABLE)    a sqlglot tree
                     Insert Update Delete                        heads ours, inside sqlglot trees
                     CreateTable AlterTable(specs) ...           all ours
                     Show Describe Explain SetStatement Admin ...
 
-Every expression inside (`Tree`) is a sqlglot tree; `bind` gives it a type. Names keep the case they
-were written in. `None` means "not said". Texts of defaults and checks are kept as written beside
-their trees.
+Expressions (`Tree`) are sqlglot trees; `bind` gives them types. Names keep the case in which they
+were written. `None` means "not specified". Texts of defaults and checks are stored as written, next
+to their trees.
 """
 
 from typing import Literal
@@ -20,7 +19,7 @@ Tree = exp.Expression
 
 
 class Node(msgspec.Struct, frozen=True):
-    """Root of the statements that are ours."""
+    """The base class of the project's own statements."""
 
 
 Statement = Node | exp.Expression
@@ -39,9 +38,8 @@ class TableName(Node, frozen=True):
 class DataType(Node, frozen=True):
     """A column type as written.
 
-    `name` is MySQL's own lower-case noun ('int', 'varchar', 'double', ...), `elems` are bytes where
-    they are written as such: x'61'; `earlier_collates` are the COLLATEs before the last one, which
-    is `collate`."""
+    `name` is MySQL's lower-case name ('int', 'varchar', 'double', ...). `elems` are bytes if they
+    are written as x'61'. `collate` is the last COLLATE, `earlier_collates` are those before it."""
 
     name: str
     length: int | None = None
@@ -74,10 +72,10 @@ class Reference(Node, frozen=True):
 
 
 class ColumnDefinition(Node, frozen=True, kw_only=True):
-    """A column as written. `default` is None when DEFAULT is absent; DEFAULT NULL is exp.Null.
+    """A column as written. `default` is None without DEFAULT. DEFAULT NULL is exp.Null.
 
     `default_is_expr` marks DEFAULT (expression); `on_update` is ON UPDATE CURRENT_TIMESTAMP's
-    tree. `place`: the table, or database and table, that the name was written with."""
+    tree. `place`: the table, or database and table, that qualify the name."""
 
     name: str
     type: DataType
@@ -99,7 +97,7 @@ class ColumnDefinition(Node, frozen=True, kw_only=True):
     checks: tuple[CheckConstraint, ...] = ()
     references: Reference | None = None
     place: tuple[str, ...] = ()
-    auto_random: tuple[int, int] | None = None  # bits of the shard, and in all
+    auto_random: tuple[int, int] | None = None  # shard bits, total bits
 
 
 class IndexPart(Node, frozen=True):
@@ -113,10 +111,11 @@ class IndexPart(Node, frozen=True):
 
 
 class IndexDefinition(Node, frozen=True, kw_only=True):
-    """kind:
+    """An index as written.
 
-    'primary', 'unique', 'index', 'fulltext' or 'spatial'. `clustered`: CLUSTERED / NONCLUSTERED.
-    `generated`: for a foreign key, see IndexInfo.exuvia_generated."""
+    `kind`: 'primary', 'unique', 'index', 'fulltext' or 'spatial'.
+    `clustered`: CLUSTERED / NONCLUSTERED.
+    `generated`: created for a foreign key, see IndexInfo.exuvia_generated."""
 
     kind: str
     parts: tuple[IndexPart, ...]
@@ -167,8 +166,9 @@ class IntervalWritten(Node, frozen=True, kw_only=True):
 
 
 class Partitioning(Node, frozen=True, kw_only=True):
-    """PARTITION BY. `kind`: 'range', 'list', 'hash' or 'key'; `columns` None: by an expression;
-    `indexes`: which become GLOBAL (True), or LOCAL, as UPDATE INDEXES names them."""
+    """PARTITION BY. `kind`: 'range', 'list', 'hash' or 'key'; `columns` None: by an expression.
+
+    `indexes`: (name, whether GLOBAL) as in UPDATE INDEXES."""
 
     kind: str
     expression: Tree | None = None
@@ -185,8 +185,10 @@ class Partitioning(Node, frozen=True, kw_only=True):
 
 
 class CreateSequence(Node, frozen=True):
-    """CREATE SEQUENCE. Options in the order written, lower case: ("start", 5), ("nocache", None);
-    "comment" has text."""
+    """CREATE SEQUENCE.
+
+    Options are in the order written, in lower case: ("start", 5), ("nocache", None). "comment" has
+    a text."""
 
     sequence: TableName
     options: tuple[tuple[str, int | None], ...]
@@ -195,7 +197,7 @@ class CreateSequence(Node, frozen=True):
 
 
 class AlterSequence(Node, frozen=True):
-    """ALTER SEQUENCE; as above, and ("restart", None or a value)."""
+    """ALTER SEQUENCE; options as in CreateSequence, and ("restart", None or a value)."""
 
     sequence: TableName
     options: tuple[tuple[str, int | None], ...]
@@ -206,7 +208,7 @@ class AlterSequence(Node, frozen=True):
 # -- placement policies and resource groups --------------------------------------------------------
 
 Settings = tuple[tuple[str, str | int], ...]
-"""Options as they were written, by their names in lower case."""
+"""Options as written, by lower-case name."""
 
 
 class CreatePlacementPolicy(Node, frozen=True):
@@ -242,7 +244,7 @@ class CreateResourceGroup(Node, frozen=True):
 
 
 class AlterResourceGroup(Node, frozen=True):
-    """ALTER RESOURCE GROUP: what is not said stays."""
+    """ALTER RESOURCE GROUP: options that are not given do not change."""
 
     name: str
     options: Settings
@@ -257,7 +259,7 @@ class DropResourceGroup(Node, frozen=True):
 
 
 class SetResourceGroup(Node, frozen=True):
-    """SET RESOURCE GROUP, of the session."""
+    """SET RESOURCE GROUP for the session."""
 
     name: str
 
@@ -266,8 +268,10 @@ class SetResourceGroup(Node, frozen=True):
 
 
 class Insert(Node, frozen=True, kw_only=True):
-    """INSERT and REPLACE. Exactly one of `rows` and `query`; DEFAULT in a row is exp.Column named
-    DEFAULT (test with `parse.is_default`). `columns` None means all."""
+    """INSERT and REPLACE, with either `rows` or `query`.
+
+    DEFAULT in a row is exp.Column named DEFAULT (test with `parse.is_default`). `columns` None
+    means all."""
 
     table: TableName
     columns: tuple[str, ...] | None = None
@@ -281,8 +285,9 @@ class Insert(Node, frozen=True, kw_only=True):
 
 
 class Update(Node, frozen=True, kw_only=True):
-    """UPDATE. `source` is the table, with its joins for the multi-table form; `hints` is the inside
-    of its comment."""
+    """UPDATE. `source` is the table, with its joins for the multi-table form.
+
+    `hints` is the text inside the hint comment."""
 
     source: exp.Select
     assignments: tuple[tuple[exp.Column, Tree], ...]
@@ -296,7 +301,7 @@ class Update(Node, frozen=True, kw_only=True):
 class Delete(Node, frozen=True, kw_only=True):
     """DELETE.
 
-    `targets` names the tables to delete from (or their aliases); empty: the only table of
+    `targets` names the tables to delete from (or their aliases); empty means the only table of
     `source`."""
 
     source: exp.Select
@@ -309,8 +314,10 @@ class Delete(Node, frozen=True, kw_only=True):
 
 
 class CreateBinding(Node, frozen=True, kw_only=True):
-    """CREATE [GLOBAL | SESSION] BINDING FOR original USING hinted, or FROM HISTORY USING PLAN
-    DIGEST, then `plan_digest` is its text. Statements are texts, they may have `?`."""
+    """CREATE [GLOBAL | SESSION] BINDING FOR original USING hinted.
+
+    For FROM HISTORY USING PLAN DIGEST, `plan_digest` is the digest. Statements are texts and may
+    contain `?`."""
 
     is_global: bool = False
     original: str = ""
@@ -335,9 +342,9 @@ class SetBinding(Node, frozen=True, kw_only=True):
 
 
 class NonTransactionalDml(Node, frozen=True, kw_only=True):
-    """BATCH [ON column] LIMIT n [DRY RUN [QUERY]] and the statement that is cut into jobs.
+    """BATCH [ON column] LIMIT n [DRY RUN [QUERY]] statement: the statement is split into jobs.
 
-    `column` is its name's parts, () where it is not said. The statement's text is
+    `column` are the parts of the column's name, () without ON. The statement's text is
     `head [WHERE where] tail`; `source` is its FROM list, or the tables it updates, as written."""
 
     statement: Insert | Update | Delete
@@ -354,8 +361,9 @@ class NonTransactionalDml(Node, frozen=True, kw_only=True):
 
 
 class TextFormat(Node, frozen=True, kw_only=True):
-    """FIELDS and LINES of a text file. `plain`: ESCAPED BY is not given, so that it is empty under
-    NO_BACKSLASH_ESCAPES."""
+    """FIELDS and LINES of a text file.
+
+    `plain`: ESCAPED BY is not given, so it is empty under NO_BACKSLASH_ESCAPES."""
 
     terminated: str = "\t"
     enclosed: str = ""
@@ -367,8 +375,9 @@ class TextFormat(Node, frozen=True, kw_only=True):
 
 
 class LoadData(Node, frozen=True, kw_only=True):
-    """LOAD DATA. `policy`: insert, replace or ignore; `columns`: names, user variables as @name;
-    None: all columns of the table."""
+    """LOAD DATA. `policy`: insert, replace or ignore.
+
+    `columns`: names, user variables as @name; None means all columns of the table."""
 
     path: str
     local: bool
@@ -383,8 +392,10 @@ class LoadData(Node, frozen=True, kw_only=True):
 
 
 class ImportInto(Node, frozen=True, kw_only=True):
-    """IMPORT INTO. `columns`: names, "" for a user variable; None: all. `options` in lower case,
-    None for one without a value."""
+    """IMPORT INTO.
+
+    `columns`: names, "" for a user variable; None means all. `options` in lower case; the value
+    is None for an option without one."""
 
     table: TableName
     columns: tuple[str, ...] | None
@@ -445,7 +456,7 @@ class DropColumn(Spec, frozen=True):
 
 
 class ModifyColumn(Spec, frozen=True):
-    """MODIFY and CHANGE COLUMN; `name` is the old name, `old_place` what CHANGE has before it."""
+    """MODIFY and CHANGE COLUMN; `name` is the old name, `old_place` its qualifier in CHANGE."""
 
     name: str
     column: ColumnDefinition
@@ -478,15 +489,14 @@ class AddIndex(Spec, frozen=True):
 
 
 class NoteFullText(Spec, frozen=True):
-    """Names of FULLTEXT keys that come and go, of which the table has no more than the names."""
+    """Added and dropped FULLTEXT keys, of which a table stores only the names."""
 
     added: tuple[str, ...]
     dropped: tuple[str, ...]
 
 
 class ChangePrimaryKey(Spec, frozen=True):
-    """DROP PRIMARY KEY, ADD PRIMARY KEY of one statement, where the old or the new one is
-    CLUSTERED."""
+    """DROP PRIMARY KEY and ADD PRIMARY KEY in one statement, if either key is CLUSTERED."""
 
     index: IndexDefinition
 
@@ -561,8 +571,8 @@ class PartitionChange(Spec, frozen=True, kw_only=True):
     """ADD | DROP | TRUNCATE | EXCHANGE | REORGANIZE | COALESCE PARTITION, PARTITION BY, REMOVE
     PARTITIONING.
 
-    `kind` in lower case ('add', ..., 'by', 'remove'); `everything` is the word ALL. `bound` is that
-    of FIRST, LAST, MERGE FIRST, SPLIT MAXVALUE PARTITION."""
+    `kind` in lower case ('add', ..., 'by', 'remove'); `everything`: the word ALL is given. `bound`
+    is the bound in FIRST, LAST, MERGE FIRST, SPLIT MAXVALUE PARTITION."""
 
     kind: str
     names: tuple[str, ...] = ()
@@ -577,7 +587,7 @@ class PartitionChange(Spec, frozen=True, kw_only=True):
 
 
 class Ignored(Spec, frozen=True):
-    """A spec without effect here (FORCE, ENABLE KEYS, ORDER BY): accepted, does nothing."""
+    """An option without effect here (FORCE, ENABLE KEYS, ORDER BY): accepted and ignored."""
 
     text: str
 
@@ -695,7 +705,7 @@ class CreateView(Node, frozen=True):
     text: str
     or_replace: bool = False
     algorithm: str = "UNDEFINED"
-    definer: tuple[str, str] | None = None  # user and host; None is whoever asks
+    definer: tuple[str, str] | None = None  # user and host; None is the current user
     security: str = "DEFINER"
     check_option: str = "CASCADED"
 
@@ -707,7 +717,7 @@ Who = tuple[str, str] | None
 
 
 class Identified(Node, frozen=True):
-    """One account of CREATE or ALTER USER. `password` and `stored` (AS '...') None: not said."""
+    """An account in CREATE or ALTER USER. `password`, `stored` (AS '...'): None if not given."""
 
     who: Who
     plugin: str | None = None
@@ -719,10 +729,10 @@ AT_ONCE, BY_VARIABLE = -2, -1
 
 
 class AccountOptions(Node, frozen=True, kw_only=True):
-    """What stands behind the accounts of CREATE and ALTER USER; None: not said.
+    """Options after the accounts of CREATE and ALTER USER; None if not given.
 
-    `require`: NONE, SSL. `expire`: days, 0 for never, AT_ONCE, BY_VARIABLE; `history` (passwords)
-    and `reuse_days`: or BY_VARIABLE. `lock_days`: or -1 for UNBOUNDED."""
+    `require`: NONE, SSL. `expire`: days, 0 for never, AT_ONCE, BY_VARIABLE. `history` (passwords)
+    and `reuse_days`: a number or BY_VARIABLE. `lock_days`: a number, or -1 for UNBOUNDED."""
 
     locked: bool | None = None
     group: str | None = None
@@ -767,7 +777,7 @@ class RenameUser(Node, frozen=True):
 
 
 class GrantLevel(Node, frozen=True):
-    """What a grant is on: *.* is ("*", "*"), db.* is (db, "*"); database None: the current one."""
+    """The level of a grant: *.* is ("*", "*"), db.* is (db, "*"). `database` None: the current."""
 
     database: str | None
     table: str
@@ -797,14 +807,14 @@ class Revoke(Node, frozen=True):
 
 
 class SetPassword(Node, frozen=True):
-    """SET PASSWORD [FOR who] = 'text'."""
+    """SET PASSWORD [FOR account] = 'text'."""
 
     who: Who
     password: str
 
 
 class ShowGrants(Node, frozen=True):
-    """SHOW GRANTS [FOR who [USING roles]], SHOW CREATE USER who."""
+    """SHOW GRANTS [FOR account [USING roles]], SHOW CREATE USER account."""
 
     who: Who = None
     create: bool = False
@@ -841,7 +851,7 @@ class RevokeRoles(Node, frozen=True):
 
 
 class SetRole(Node, frozen=True):
-    """SET ROLE. kind: "none", "default", "all" (but `roles`), "these"."""
+    """SET ROLE. `kind`: "none", "default", "all" (except `roles`), "these"."""
 
     kind: str
     roles: tuple[Who, ...] = ()
@@ -859,11 +869,11 @@ class SetDefaultRole(Node, frozen=True):
 
 
 class Begin(Node, frozen=True):
-    """BEGIN, START TRANSACTION. `read_only` None: as the session's settings say."""
+    """BEGIN, START TRANSACTION. `read_only` None: as set in the session."""
 
     read_only: bool | None = None
     consistent_snapshot: bool = False
-    pessimistic: bool | None = None  # BEGIN PESSIMISTIC | OPTIMISTIC; None: as tidb_txn_mode says
+    pessimistic: bool | None = None  # BEGIN PESSIMISTIC | OPTIMISTIC; None: as in tidb_txn_mode
     as_of: Tree | None = None  # READ ONLY AS OF TIMESTAMP
 
 
@@ -928,16 +938,16 @@ class SetStatement(Node, frozen=True):
 
 
 class Show(Node, frozen=True, kw_only=True):
-    """SHOW. `kind` is the words that name it, in lower case with single spaces, synonyms folded:
+    """SHOW. `kind` is the statement's name in lower case, with single spaces and without synonyms:
 
-    'tables' 'columns' 'index' 'create table' 'create database' 'create view' 'variables' 'status'
-    'warnings' 'errors' 'databases' 'engines' 'collation' 'character set' 'processlist' 'grants'
-    'table status' 'triggers' 'events' 'procedure status' 'function status' 'plugins' 'privileges'
-    'open tables' 'master status' 'stats_meta' ..."""
+    'tables' 'columns' 'index' 'create table' 'create database' 'create view' 'variables'
+    'status' 'warnings' 'errors' 'databases' 'engines' 'collation' 'character set' 'processlist'
+    'grants' 'table status' 'triggers' 'events' 'procedure status' 'function status' 'plugins'
+    'privileges' 'open tables' 'master status' 'stats_meta' ..."""
 
     kind: str
     full: bool = False
-    if_not_exists: bool = False  # SHOW CREATE DATABASE IF NOT EXISTS puts the words in its answer
+    if_not_exists: bool = False  # SHOW CREATE DATABASE IF NOT EXISTS prints these words
     scope: str | None = None
     table: TableName | None = None
     database: str | None = None
@@ -971,10 +981,11 @@ class ExplainChange(Node, frozen=True):
 
 
 class ExplainApply(Node, frozen=True):
-    """EXPLAIN [FORMAT = f] APPLY 'text': what would make tables of these definitions, each with its
-    text."""
+    """EXPLAIN [FORMAT = f] APPLY 'text': the changes towards these definitions.
 
-    wanted: tuple[tuple[CreateTable, str], ...]
+    `definitions` are the parsed CREATE TABLE statements with their texts."""
+
+    definitions: tuple[tuple[CreateTable, str], ...]
     format: str = "row"
 
 
@@ -1023,17 +1034,18 @@ class UnlockTables(Node, frozen=True):
 
 
 class Flush(Node, frozen=True):
-    """FLUSH option, ...: their words in capitals, without names of tables. `lock`: the words that
-    ask to hold other sessions' writes."""
+    """FLUSH option, ...: the options' words in capitals, without names of tables.
+
+    `lock`: the words that block writes of other sessions."""
 
     options: tuple[str, ...]
     lock: str = ""
 
 
 class Unsupported(Node, frozen=True):
-    """A statement of MySQL or TiDB that is known and not done here:
+    """A known statement of MySQL or TiDB that is not implemented.
 
-    the session refuses it with 1235 and this name."""
+    The session refuses it with 1235 and this name."""
 
     what: str
 
@@ -1122,7 +1134,7 @@ class AdminEndUndo(Node, frozen=True):
 
 
 class AdminWaitJobs(Admin, frozen=True):
-    """ADMIN WAIT DDL JOBS ids [TIMEOUT n] (seconds; None: as long as it takes)."""
+    """ADMIN WAIT DDL JOBS ids [TIMEOUT n] (seconds; None means no timeout)."""
 
     ids: tuple[int, ...]
     timeout: int | None = None
@@ -1179,7 +1191,7 @@ class AdminRepairIndex(Admin, frozen=True):
 
 
 class AdminRepairTable(Admin, frozen=True):
-    """ADMIN REPAIR TABLE t CREATE TABLE ..., of which nothing is kept but its name."""
+    """ADMIN REPAIR TABLE t CREATE TABLE ...; only the name of the table is parsed."""
 
     table: TableName
 
@@ -1222,8 +1234,9 @@ class ShowTableHistory(Node, frozen=True):
 
 
 class RecoverTable(Node, frozen=True):
-    """RECOVER TABLE t [n] | BY JOB id, FLASHBACK TABLE t [TO new]. `jobs`: how many of the newest
-    are looked at."""
+    """RECOVER TABLE t [n] | BY JOB id, FLASHBACK TABLE t [TO new].
+
+    `jobs`: the number of recent jobs to search."""
 
     table: TableName | None
     job: int | None = None
@@ -1243,7 +1256,7 @@ class FlashbackDatabase(Node, frozen=True):
 
 
 class AnalyzeTable(Node, frozen=True, kw_only=True):
-    """ANALYZE TABLE. `indexes` None: no INDEX clause, (): all; `columns` those of COLUMNS c, ...
+    """ANALYZE TABLE. `indexes` None: no INDEX clause, (): all. `columns`: those of COLUMNS c, ...
 
     `options` in the order written: ("buckets", 16.0), ("samplerate", 0.5)."""
 
@@ -1255,14 +1268,14 @@ class AnalyzeTable(Node, frozen=True, kw_only=True):
 
 
 class LockStats(Node, frozen=True):
-    """LOCK STATS t [PARTITION p, ...], ... | UNLOCK STATS, where `unlocks`."""
+    """LOCK STATS t [PARTITION p, ...], ... or, if `unlocks`, UNLOCK STATS."""
 
     tables: tuple[tuple[TableName, tuple[str, ...]], ...]
     unlocks: bool = False
 
 
 class RefreshStats(Node, frozen=True):
-    """REFRESH STATS t | d.t | d.* | *.*, ... [FULL | LITE] [CLUSTER]; '*' is the name of all."""
+    """REFRESH STATS t | d.t | d.* | *.*, ... [FULL | LITE] [CLUSTER]; the name '*' means all."""
 
     targets: tuple[TableName, ...]
 

@@ -1,12 +1,12 @@
-"""From a parsed statement to its plan: by key where one table is enough, else through DuckDB.
+"""Plans of statements: key access where one table is enough, else DuckDB.
 
-exp.Select    read.plan           one table, by key or streamed       kept by shape
+exp.Select    read.plan           one table, by key or streamed       cached by shape
               relational.py       joins, grouping, windows, ...        planned each time
               LockedQuery         ... FOR UPDATE                      planned each time
-Insert        insert.plan         VALUES                              kept; SELECT is not
-Update        UpdateRows          one table                           kept
+Insert        insert.plan         VALUES                              cached; SELECT is not
+Update        UpdateRows          one table                           cached
               UpdateFound         several tables, subqueries          planned each time
-Delete        DeleteRows          one table                           kept
+Delete        DeleteRows          one table                           cached
               DeleteFound         several tables, subqueries          planned each time
 """
 
@@ -47,7 +47,7 @@ from exuvia.sql.write.update_delete import (
 )
 
 NOT_KEPT = Result()
-_LACKING = {each.code for each in (ErrBadDB, ErrBadField, ErrNoSuchTable, ErrKeyDoesNotExist)}
+_LACKING = {error.code for error in (ErrBadDB, ErrBadField, ErrNoSuchTable, ErrKeyDoesNotExist)}
 
 
 def plan(node: Statement | exp.Query, context: Context, stored: bool = False) -> Plan:
@@ -63,7 +63,7 @@ def plan(node: Statement | exp.Query, context: Context, stored: bool = False) ->
 
 
 def answer(node: Statement | exp.Query, context: Context) -> Result:
-    """The answer to a client's statement that reads or writes rows."""
+    """Runs a client's statement that reads or writes rows."""
     node = with_select_limit(node, context.binding)
     if not isinstance(node, exp.Query) or not is_counted(node, context):
         return plan(node, context).run(context)
@@ -71,7 +71,7 @@ def answer(node: Statement | exp.Query, context: Context) -> Result:
 
 
 def with_select_limit(node: Statement | exp.Query, binding: Binding) -> Statement | exp.Query:
-    """A client's query with the LIMIT of sql_select_limit, if it has none of its own."""
+    """A client's query with the LIMIT of sql_select_limit, unless it has a LIMIT."""
     if not isinstance(node, exp.Query) or "into" in node.meta:
         return node
     most = int(binding.variable("sql_select_limit"))
@@ -89,7 +89,7 @@ def with_select_limit(node: Statement | exp.Query, binding: Binding) -> Statemen
 
 
 def _bound(node: Statement | exp.Query, context: Context, stored: bool) -> Plan | None:
-    """The plan with a binding's hints, noted; None without one."""
+    """The plan with the hints of its binding, recorded in the session; None without a binding."""
     tree = _with_hints(node, context, context.binding)
     if tree is None:
         return None
@@ -111,10 +111,10 @@ def _with_hints(
 
 
 def _plan(node: Statement | exp.Query, context: Context, stored: bool = False) -> Plan:
-    found = _cacheable(node, context.binding, stored)
-    if found is not None:
-        found.check(context)
-        return found
+    cacheable = _cacheable(node, context.binding, stored)
+    if cacheable is not None:
+        cacheable.check(context)
+        return cacheable
     if isinstance(node, exp.Select):
         small = read.plan_small(node, context)
         if small is not None:
@@ -152,7 +152,7 @@ def _cacheable(
 def plan_shape(
     shaped: ShapedStatement, node: Statement | None, context: Context
 ) -> KeptPlan | None:
-    """Plan a shape and cache the plan. None, and REFUSED in the cache, if the shape is not enough.
+    """Plans a shape and caches the plan. None, and REFUSED in the cache, if literals are needed.
 
     Also None for an error: the statement is then planned by its text and raises it. An error is not
     cached, because a missing object may exist later."""
@@ -160,12 +160,12 @@ def plan_shape(
     session, numbers = context.session, frozenset[int]()
     plans = session.services.plans
     binding = context.binding_of_shape()
-    kept: KeptPlan | AsWritten | Refusal = REFUSED
+    cached: KeptPlan | AsWritten | Refusal = REFUSED
     try:
-        found = former.renewed(context) if isinstance(former, KeptPlan) else None
-        if found is not None:
-            plans.replace(shape, session, values, found)
-            return found
+        kept_plan = former.renewed(context) if isinstance(former, KeptPlan) else None
+        if kept_plan is not None:
+            plans.replace(shape, session, values, kept_plan)
+            return kept_plan
         statement = parse_shape(shape.text) if node is None else node
         numbers = frozenset() if statement is None else deciding(statement, shape.letters)
         is_bound = False
@@ -174,24 +174,28 @@ def plan_shape(
         ):
             tree = _with_hints(statement, context, binding)
             is_bound = tree is not None
-            found = _cacheable(with_select_limit(tree or statement, binding), binding)
-        if found is not None and not isinstance(statement, Insert) and expressions_of(found.table):
-            found = None  # a literal may be part of an expression that an index holds
-        if found is not None:
-            found.is_bound = is_bound
-            found.repeats(binding.notes)
-            kept = AsWritten(numbers) if numbers else found
+            kept_plan = _cacheable(with_select_limit(tree or statement, binding), binding)
+        if (
+            kept_plan is not None
+            and not isinstance(statement, Insert)
+            and expressions_of(kept_plan.table)
+        ):
+            kept_plan = None  # a literal may be part of an indexed expression
+        if kept_plan is not None:
+            kept_plan.is_bound = is_bound
+            kept_plan.repeats(binding.notes)
+            cached = AsWritten(numbers) if numbers else kept_plan
     except Refused as error:
         if error.code == ErrTableaccessDenied.code:
-            raise  # it is this session that may not
+            raise  # the error depends on the session's privileges
         if error.code in _LACKING:
             return None
         if numbers:  # `NOW(?)` is an error itself
-            kept = AsWritten(numbers)
-    found = kept if isinstance(kept, KeptPlan) else None
-    lasting = found is not None and not found.by_statistics
-    plans.put(shape, session, values, binding, kept, lasting)
-    return found
+            cached = AsWritten(numbers)
+    kept_plan = cached if isinstance(cached, KeptPlan) else None
+    lasting = kept_plan is not None and not kept_plan.by_statistics
+    plans.put(shape, session, values, binding, cached, lasting)
+    return kept_plan
 
 
 def _is_alone(statement: exp.Select) -> bool:
@@ -203,31 +207,33 @@ def _is_alone(statement: exp.Select) -> bool:
 
 
 def plan_alike(shaped: ShapedStatement, context: Context) -> insert.InsertAlike | None:
-    """As `plan_shape`, of rows that are written as the one of the shape."""
+    """As `plan_shape`, for rows that are inserted in the same way as the row of the shape."""
     shape, values, former = shaped
     session = context.session
     plans, binding = session.services.plans, context.binding_of_shape()
-    found = None
+    insert_plan = None
     try:
         if isinstance(former, insert.InsertAlike):
-            found = former.renewed(context)
-            if found is not None:
-                plans.replace(shape, session, values, found)
-                return found
+            insert_plan = former.renewed(context)
+            if insert_plan is not None:
+                plans.replace(shape, session, values, insert_plan)
+                return insert_plan
         if isinstance(node := parse_shape(shape.text), Insert):
-            found = insert.plan_alike(node, binding)
+            insert_plan = insert.plan_alike(node, binding)
     except Refused as error:
         if error.code == ErrTableaccessDenied.code:
             raise
-        return None  # its own text says it in its own words; it may be right the next time
-    if found is not None:
-        found.repeats(binding.notes)
-    plans.put(shape, session, values, binding, found or REFUSED, found is not None)
-    return found
+        return (
+            None  # planning its own text raises the right error; a missing object may exist later
+        )
+    if insert_plan is not None:
+        insert_plan.repeats(binding.notes)
+    plans.put(shape, session, values, binding, insert_plan or REFUSED, insert_plan is not None)
+    return insert_plan
 
 
 def tree_of_shape(shape: str) -> Statement | None:
-    """As `parse_shape`; None too where it is no statement at all."""
+    """As `parse_shape`; also None if the shape is not a valid statement."""
     try:
         return parse_shape(shape)
     except Refused:
@@ -242,7 +248,7 @@ def locks_rows(node: Statement | exp.Query | None) -> bool:
 
 
 def parse_shape(shape: str) -> Statement | None:
-    """The one statement of a shape, or None where there are none or several."""
+    """The statement of a shape, or None unless the shape has exactly one."""
     statements = parse(shape)
     if len(statements) != 1:
         return None
@@ -251,11 +257,11 @@ def parse_shape(shape: str) -> Statement | None:
 
 
 def deciding(node: Statement, letters: str) -> frozenset[int]:
-    """The numbers of the literals that decide more than a value: a column's name, a position, a
+    """The indexes of literals that decide more than a value: a column's name, a position, a
     display, a type."""
-    found = deciding_a_type(node, letters)
+    positions = deciding_a_type(node, letters)
     if isinstance(node, exp.Select):
         parts = (*node.expressions, node.args.get("group"), node.args.get("order"))
         signs = (sign for part in parts if part for sign in walks.find_all(part, exp.Placeholder))
-        found |= {position_of(sign) for sign in signs}
-    return found
+        positions |= {position_of(sign) for sign in signs}
+    return positions

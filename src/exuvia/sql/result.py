@@ -1,11 +1,11 @@
-"""What a statement answers: a table of values, or counts.
+"""Results of statements: a table of rows, or counts.
 
-    Result         columns (none for a statement without rows), rows, counts, warnings, info
-    OutputColumn   what a client is told of a column: its name, its type and where it comes from
-    PlanColumns    the columns of a plan that is run again and again
+    Result         columns (() for a statement without rows), rows, counts, warnings, info
+    OutputColumn   a result column's metadata: its name, its type and its origin
+    PlanColumns    the columns of a reusable plan
     Note           one line of SHOW WARNINGS
 
-Rows hold the same Python values as rows of tables (base/types.py); the wire turns them into text
+Rows contain the same Python values as rows of tables (base/types.py). The wire encodes them as text
 or binary by the column's type (catalog/convert/values.py).
 """
 
@@ -19,7 +19,7 @@ Row = list[Value]
 
 
 class OutputColumn(NamedTuple):
-    """One column of an answer. `origin` is its name in `origin_table`; "" where it is computed.
+    """One column of a result. `origin` is its name in `origin_table`, or "" if it is computed.
 
     `type` is the type of the values in the rows. `shown` is the type in definitions, if it differs:
     for the client, and in tables and views made from the query. A TIMESTAMP column is shown as
@@ -40,8 +40,9 @@ class OutputColumn(NamedTuple):
 
 
 class PlanColumns(list[OutputColumn]):
-    """The columns of a plan, never changed. `kept` has what the wire makes of them, so that it is
-    made once for a plan and not for each answer."""
+    """The columns of a plan; never changed.
+
+    `kept` caches the wire's encoding of them, once per plan instead of once per result."""
 
     __slots__ = ("kept",)
 
@@ -62,17 +63,17 @@ _MOST_LISTED = 1023
 
 
 def notes_of(error: Refused) -> tuple[Note, ...]:
-    """What SHOW WARNINGS says of a refusal: its text, and what else it lists."""
+    """The lines of SHOW WARNINGS for an error: its message, and the lines of its listing."""
     listed = error.listing.splitlines()[:_MOST_LISTED]
     notes = (Note("Note", error.code, line) for line in listed)
     return Note("Error", error.code, error.message), *notes
 
 
 class Result:
-    """The answer to one statement. Not frozen: the wire reads it once and lets it go.
+    """The result of one statement. Mutable: the wire reads it once and releases it.
 
-    `last_insert_id` is the first id that AUTO_INCREMENT gave, as LAST_INSERT_ID() has it. Where it
-    gave none, `written_id` is the last id the statement itself named: clients are told that one."""
+    `last_insert_id` is the first generated AUTO_INCREMENT value, as in LAST_INSERT_ID(). If none
+    was generated, `written_id` is the last explicit value; the client receives this one."""
 
     __slots__ = (
         "affected",
@@ -102,18 +103,18 @@ class Result:
         self.last_insert_id = last_insert_id
         self.warnings = warnings
         self.info = info
-        self.found_rows: int | None = None  # where they are more than `rows`
-        self.lists_warnings = False  # SHOW WARNINGS: `warnings` are those of the statement before
+        self.found_rows: int | None = None  # set if it differs from the number of `rows`
+        self.lists_warnings = False  # SHOW WARNINGS: `warnings` are those of the previous statement
         self.written_id = written_id
 
     @property
     def warning_count(self) -> int:
-        """What a client is told: SHOW WARNINGS has none, or drivers would ask for them again."""
+        """The count sent to the client: 0 for SHOW WARNINGS, or drivers would run it again."""
         return 0 if self.lists_warnings else len(self.warnings)
 
     @property
     def shown_id(self) -> int:
-        """What a client is told: unsigned, 64 bits."""
+        """The id sent to the client: unsigned, 64 bits."""
         return (self.last_insert_id or self.written_id) & (1 << 64) - 1
 
 
@@ -130,19 +131,19 @@ DATETIME = FieldType(Tp=TypeCode.DATETIME, Flag=_BINARY_NUMBER, Flen=19, Decimal
 
 
 def text_type(characters: int = 64) -> FieldType:
-    """VARCHAR of utf8mb4 of at most so many characters."""
+    """VARCHAR(characters) of utf8mb4."""
     return FieldType(
         Tp=TypeCode.VAR_STRING, Flen=characters, Charset="utf8mb4", Collate="utf8mb4_bin"
     )
 
 
 def text_columns(*names: str) -> list[OutputColumn]:
-    """Columns of text, for answers that are lists of words."""
+    """Text columns of these names."""
     return [OutputColumn(name, text_type(255)) for name in names]
 
 
 def columns_of(**types: FieldType) -> list[OutputColumn]:
-    """Columns by name and type, in the order given."""
+    """Columns of these names and types, in this order."""
     return [OutputColumn(name, kind) for name, kind in types.items()]
 
 

@@ -1,4 +1,4 @@
-"""Types, defaults and flags as SHOW and information_schema print them (TiDB 8.5's words)."""
+"""Types, defaults and flags as printed by SHOW and information_schema of TiDB 8.5."""
 
 from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, Flag, TypeCode
 from exuvia.catalog.model import ColumnInfo, IndexColumn, IndexInfo, TableInfo
@@ -36,7 +36,7 @@ _SIZES = {
 
 
 def type_name(kind: FieldType) -> str:
-    """DATA_TYPE: the type's noun."""
+    """DATA_TYPE: the type's name without its length."""
     code = TypeCode(kind.Tp)
     for names in (_NUMBERS, _TIMES, _OTHERS):
         if code in names:
@@ -58,14 +58,14 @@ def type_text(kind: FieldType) -> str:
     if code in _TIMES:
         return f"{name}({kind.Decimal})" if kind.Decimal > 0 else name
     if code in (TypeCode.ENUM, TypeCode.SET):
-        return f"{name}({','.join(quoted(each) for each in kind.Elems or ())})"
+        return f"{name}({','.join(quoted(element) for element in kind.Elems or ())})"
     if code in TEXT_BLOBS or code in (TypeCode.DATE, TypeCode.JSON, TypeCode.NULL):
         return name
     return f"{name}({kind.Flen})"
 
 
 def _digits(kind: FieldType) -> str:
-    """Integers show their width only where it says something: ZEROFILL, and TINYINT(1) (BOOL)."""
+    """(width) or (width, digits). Only ZEROFILL and TINYINT(1) (BOOL) integers have a width."""
     if kind.Tp in INTEGER_BITS:
         is_bool = kind.Tp == TypeCode.TINY and kind.Flen == 1
         return f"({kind.Flen})" if is_bool or kind.Flag & Flag.ZEROFILL else ""
@@ -93,17 +93,17 @@ def identifier(text: str) -> str:
 
 
 def ansi_identifier(text: str) -> str:
-    """A name as it is quoted under ANSI_QUOTES."""
+    """A name quoted as under ANSI_QUOTES."""
     return '"' + text.replace('"', '""') + '"'
 
 
 def is_text(kind: FieldType) -> bool:
-    """Whether it has a character set to show."""
+    """Whether the type has a character set to print."""
     return kind.family == Family.STRING or kind.Tp in (TypeCode.ENUM, TypeCode.SET)
 
 
 def default_text(column: ColumnInfo) -> str | None:
-    """COLUMN_DEFAULT; None where there is none."""
+    """COLUMN_DEFAULT, or None without a default."""
     if column.default_bit is not None:
         raw = bytes.fromhex(column.default_bit or "")
         if column.type.Tp == TypeCode.BIT:
@@ -113,7 +113,7 @@ def default_text(column: ColumnInfo) -> str | None:
 
 
 def is_now_default(column: ColumnInfo) -> bool:
-    """Whether its default is the statement's time."""
+    """Whether the default is CURRENT_TIMESTAMP."""
     default = column.default
     is_time = column.type.Tp in (TypeCode.DATETIME, TypeCode.TIMESTAMP)
     return is_time and isinstance(default, str) and default.startswith("CURRENT_TIMESTAMP")
@@ -136,13 +136,13 @@ def extra_text(column: ColumnInfo) -> str:
 
 
 def expression_of(table: TableInfo, part: IndexColumn) -> str | None:
-    """The expression that a part of an index stands for; None where it is a column."""
+    """The expression of an index part, or None for a column."""
     column = table.column_by_id(part.exuvia_column)
     return column.generated_expr_string if column is not None and column.hidden else None
 
 
 def predicate_text(index: IndexInfo) -> str | None:
-    """As SHOW CREATE TABLE and TIDB_INDEXES have it; None for an index of all rows."""
+    """The condition of a partial index as in SHOW CREATE TABLE; None for an index of all rows."""
     texts = [
         f"{identifier(term.name.O)} {term.operator}{' ' if term.written else ''}{term.written}"
         for term in index.exuvia_predicate

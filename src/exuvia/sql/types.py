@@ -1,12 +1,12 @@
-"""MySQL's rules for the types of results (manual, "Expression evaluation", "Precision math").
+"""Types of results by MySQL's rules (manual, "Expression evaluation", "Precision math").
 
     + -      decimal: scale max(s1, s2), digits max(i1, i2) + 1 + scale
     *        decimal: scale s1 + s2, precision p1 + p2
-    /        decimal: scale s1 + 4 (div_precision_increment), of integers too
+    /        decimal: scale s1 + 4 (div_precision_increment), also for integers
     DIV      integer; MOD as the operands
-    any FLOAT, string or JSON among the operands of arithmetic: DOUBLE
+    a FLOAT, string or JSON operand in arithmetic: DOUBLE
 
-Precision stands in `Flen`, scale in `Decimal`, both as in a column's FieldType.
+The precision is in `Flen`, the scale in `Decimal`, as in a column's FieldType.
 """
 
 import math
@@ -40,20 +40,20 @@ DATE = FieldType(Tp=TypeCode.DATE, Flag=_BINARY, Flen=10, Decimal=0)
 JSON = FieldType(Tp=TypeCode.JSON, Flag=_BINARY, Flen=-1, Charset="utf8mb4", Collate="utf8mb4_bin")
 
 
-def finite(value: float, said: str) -> float:
-    """A value of type DOUBLE, if it is one. Raises 1690 with what `said` computed it."""
+def finite(value: float, expression: str) -> float:
+    """Returns the value if it is finite, else raises 1690 with the text of the expression."""
     if not math.isfinite(value):
-        raise ErrDataOutOfRange("DOUBLE", said)
+        raise ErrDataOutOfRange("DOUBLE", expression)
     return value
 
 
 def integer(digits: int = 20, unsigned: bool = False) -> FieldType:
-    """BIGINT of so many digits."""
+    """BIGINT with this number of digits."""
     return evolve(UNSIGNED if unsigned else BIGINT, Flen=digits)
 
 
 def decimal(precision: int, scale: int, unsigned: bool = False) -> FieldType:
-    """DECIMAL, held to MySQL's limits."""
+    """DECIMAL, limited to MySQL's maximum precision and scale."""
     scale = max(0, min(scale, MOST_SCALE))
     precision = max(1, scale, min(precision, MOST_DIGITS))
     flag = _BINARY | (Flag.UNSIGNED if unsigned else 0)
@@ -71,13 +71,13 @@ def blob(length: int) -> FieldType:
 
 
 def datetime(digits: int = 0) -> FieldType:
-    """DATETIME with so many fractional digits."""
+    """DATETIME with this number of fractional digits."""
     flen = 19 + (digits + 1 if digits else 0)
     return FieldType(Tp=TypeCode.DATETIME, Flag=_BINARY, Flen=flen, Decimal=digits)
 
 
 def time(digits: int = 0) -> FieldType:
-    """TIME with so many fractional digits."""
+    """TIME with this number of fractional digits."""
     flen = 10 + (digits + 1 if digits else 0)
     return FieldType(Tp=TypeCode.TIME, Flag=_BINARY, Flen=flen, Decimal=digits)
 
@@ -91,22 +91,22 @@ TEXTUAL = frozenset((Family.STRING, Family.BYTES))
 
 
 def family_of(kind: FieldType) -> Family | None:
-    """Family of the values; None for NULL."""
+    """The family of the values; None for NULL."""
     return None if kind.Tp == TypeCode.NULL else kind.family
 
 
 def is_text_like(kind: FieldType) -> bool:
-    """Strings, and ENUM and SET, which read as strings."""
+    """Whether values are read as strings: strings, ENUM and SET."""
     return kind.Tp in (TypeCode.ENUM, TypeCode.SET) or family_of(kind) in TEXTUAL
 
 
 def fraction_digits(kind: FieldType) -> int:
-    """Fractional digits of a temporal type."""
+    """The number of fractional digits of a temporal type."""
     return max(0, kind.Decimal) if family_of(kind) in (Family.DATETIME, Family.TIME) else 0
 
 
 def numeric_form(kind: FieldType) -> FieldType:
-    """The type as an operand of arithmetic: temporal values become whole or decimal numbers."""
+    """The operand type in arithmetic: temporal values become integers or decimals."""
     family = family_of(kind)
     if kind.Tp == TypeCode.NULL:
         return BIGINT
@@ -134,7 +134,7 @@ def precision_of(kind: FieldType) -> tuple[int, int]:
 
 
 def as_decimal(kind: FieldType) -> FieldType:
-    """The DECIMAL that holds a number of this type."""
+    """The DECIMAL type of a number of this type."""
     if kind.Tp == TypeCode.NEWDECIMAL:
         return kind
     return decimal(*precision_of(kind), kind.unsigned)
@@ -143,8 +143,9 @@ def as_decimal(kind: FieldType) -> FieldType:
 def arithmetic(
     operator: str, left: FieldType, right: FieldType, more: int = DIVISION_DIGITS
 ) -> FieldType:
-    """Result type of + - * / DIV %; the operands in their numeric forms. `more`: digits that `/`
-    adds (div_precision_increment)."""
+    """The result type of + - * / DIV % for operands in their numeric forms.
+
+    `more`: the digits that `/` adds (div_precision_increment)."""
     left, right = numeric_form(left), numeric_form(right)
     families = {family_of(left), family_of(right)}
     unsigned = left.unsigned or right.unsigned
@@ -169,7 +170,7 @@ def arithmetic(
 
 
 def merged(kinds: Iterable[FieldType], collate: tuple[str, str] | None = None) -> FieldType:
-    """The type that holds all of these (manual, "Flow control functions").
+    """The common type of these types (manual, "Flow control functions").
 
     `collate`: (charset, collation)."""
     present = [kind for kind in kinds if kind.Tp != TypeCode.NULL]
@@ -212,12 +213,12 @@ _OF_TYPE = Flag.UNSIGNED | Flag.ZEROFILL
 
 
 def _without_key(kind: FieldType) -> FieldType:
-    """The type without what its column adds: NOT NULL, keys, AUTO_INCREMENT."""
+    """The type without its column's flags: NOT NULL, keys, AUTO_INCREMENT."""
     return evolve(kind, Flag=kind.Flag & _OF_TYPE)
 
 
 def is_bytes(kind: FieldType) -> bool:
-    """Whether the text of a value is bytes: that of a BIT is, too."""
+    """Whether values are bytes as text; this includes BIT."""
     return kind.Tp == TypeCode.BIT or family_of(kind) is Family.BYTES
 
 
@@ -227,7 +228,7 @@ def _mixed_temporal(families: set[Family | None]) -> bool:
 
 
 def width_of(kind: FieldType) -> int:
-    """Characters that a value of the type needs as text."""
+    """The number of characters of a value of this type as text."""
     family = family_of(kind)
     if kind.Tp == TypeCode.NEWDECIMAL:
         return kind.Flen + 2
@@ -247,5 +248,5 @@ def width_of(kind: FieldType) -> int:
 
 
 def widest(arguments: Sequence[Expr]) -> int:
-    """Characters of the arguments together, held to a long text."""
+    """The number of characters of all arguments together, limited to 2**26."""
     return min(sum(width_of(argument.type) for argument in arguments), 1 << 26)

@@ -1,7 +1,7 @@
-"""Replacements of sqlglot's `walk`, `find` and `copy` that let other threads run.
+"""`walk`, `find` and `copy` of sqlglot trees that let other threads run.
 
-sqlglot's own are compiled: each holds the interpreter's lock for the whole tree, 0.1 s for 200,000
-nodes. These visit the same nodes in the same order, and stop when the statement is interrupted.
+sqlglot's own are compiled and do not release the interpreter's lock: 0.1 s for 200,000 nodes. These
+visit the same nodes in the same order, and stop when the statement is interrupted.
 """
 
 from collections import deque

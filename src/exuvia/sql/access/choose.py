@@ -1,39 +1,39 @@
-"""Which path a plan takes: the key that the WHERE narrows most, by rule or by statistics.
+"""The choice of a plan's path: by rule or by statistics, the key that narrows the rows most.
 
-    1  every part of the clustered key        3  the longest run of equalities, and a range behind;
-    2  every part of a unique index              among equals the clustered key
-    4  nothing: all rows, or an index whose order saves a sort under a LIMIT
+    1  all parts of the clustered key        3  the key with the most equalities, then a range;
+    2  all parts of a unique index              on a tie the clustered key
+    4  no key: all rows, or an index whose order saves a sort under a LIMIT
 
-Where the table was analyzed, 3 is the key that keeps the smallest share of the rows:
+If the table was analyzed, 3 is the key that selects the smallest share of the rows:
 
-    a = ?           1 / different values of a
-    a IN (n of)     n / different values of a
+    a = ?           1 / distinct values of a
+    a IN (n of)     n / distinct values of a
     a > ?           a third; between two bounds a quarter
 
-Plans are kept by shape, so a choice may not look at constants: an average value stands for all.
-EXPLAIN estimates the ranges themselves (stats/estimate.py).
+Plans are cached by shape, so the choice does not depend on constants: it uses averages. EXPLAIN
+estimates the actual ranges (stats/estimate.py).
 
-A partial index is taken where the WHERE implies its predicate (access/implied.py); what is taken
-where a run's constants do not is chosen beside it. As in TiDB it is never read by points.
+A partial index is used if the WHERE implies its predicate (access/implied.py). A second path is
+chosen for runs whose constants do not imply it. As in TiDB, it is never used for point reads.
 
-USE, FORCE and IGNORE INDEX leave only the indexes they name (or do not name); USE INDEX () leaves
-the clustered key. So do the hints of comments and bindings, for which an index that is not there
-is no error (parse/hints.py).
+USE, FORCE and IGNORE INDEX allow only (or exclude) the named indexes. USE INDEX () allows only the
+clustered key. Hints in comments and bindings do the same, but an unknown index is no error
+(parse/hints.py).
 
-A multi-valued index serves no range and no order: it is read for the elements that a WHERE asks of
-its array (access/members.py), where no key narrows the rows by a value.
+A multi-valued index has no range and no order. It is used for conditions on elements of its array
+(access/members.py), if no key narrows the rows by a value.
 
-How many rows a path reads, and whether it is worth its detour:
+The number of rows that a path reads is estimated as follows:
 
     a point                    1
     ranges of an analyzed key  by its statistics, constants included (stats/estimate.py)
     other ranges               a tenth of the table
     no key                     all rows
 
-A row found by a key costs about ten times as much as one that is read with all others, column by
-column, so a multi-table statement reads a table by a key that keeps at most a tenth of its rows.
-Without statistics an equality is taken to be selective, and a range not to be; USE and FORCE INDEX
-say that it is.
+Reading a row by a key costs about ten times as much as reading it in a scan, column by column. So a
+multi-table statement reads a table by a key only if the key selects at most a tenth of the rows.
+Without statistics an equality counts as selective, and a range does not. USE and FORCE INDEX make a
+range count as selective.
 """
 
 from collections.abc import Iterator, Sequence
@@ -72,7 +72,7 @@ ONE_SIDE, TWO_SIDES = 1 / 3, 1 / 4
 
 
 class Shares:
-    """Of one table in one snapshot; read when first asked for."""
+    """The shares of rows that conditions select in one table and snapshot; loaded at first use."""
 
     def __init__(self, txn: Transaction, table: Table) -> None:
         self._txn = txn
@@ -80,12 +80,12 @@ class Shares:
         self._distinct: dict[int, int] | None = None
         self._nulls: dict[int, float] = {}
 
-    def of(self, found: Match) -> float | None:
-        """The share that a match keeps; None where nobody analyzed its columns."""
+    def of(self, matched: Match) -> float | None:
+        """The share of rows that a match selects; None if its columns were not analyzed."""
         if self._distinct is None:
             self._distinct = self._read()
         share = 1.0
-        for term in found.equal:
+        for term in matched.equal:
             distinct = self._distinct.get(self._table.info.cols[term.position].id)
             if distinct is None:
                 return None
@@ -94,12 +94,12 @@ class Shares:
                 continue
             number = len(term.constants) if term.operator == "in" else 1
             share *= min(1.0, number / max(1, distinct))
-        if found.range:
-            share *= ONE_SIDE if len(found.range) == 1 else TWO_SIDES
+        if matched.range:
+            share *= ONE_SIDE if len(matched.range) == 1 else TWO_SIDES
         return share if self._distinct else None
 
-    def kept(self, terms: Terms) -> float:
-        """The share of rows that all terms keep; 1 for those of columns nobody analyzed."""
+    def of_terms(self, terms: Terms) -> float:
+        """The share of rows that all terms select; 1 for columns that were not analyzed."""
         share = 1.0
         sides: dict[int, int] = {}
         for term in terms.usable:
@@ -117,31 +117,33 @@ class Shares:
         return share
 
     @property
-    def asked(self) -> bool:
-        """Whether anything was asked that statistics answer."""
+    def was_used(self) -> bool:
+        """Whether a share was requested, so that the choice depends on statistics."""
         return self._distinct is not None
 
     def distinct(self, position: int) -> int | None:
-        """How many different values a column has, if somebody analyzed it."""
+        """The number of distinct values of a column; None if it was not analyzed."""
         if self._distinct is None:
             self._distinct = self._read()
         return self._distinct.get(self._table.info.cols[position].id)
 
     def nulls(self, position: int) -> float | None:
-        """The share of rows with NULL in a column, if somebody analyzed it."""
+        """The share of NULLs in a column; None if it was not analyzed."""
         if self._distinct is None:
             self._distinct = self._read()
         return self._nulls.get(self._table.info.cols[position].id)
 
     def _read(self) -> dict[int, int]:
         table_id = meta.whole_id(self._table)
-        known = meta.get(self._txn, table_id)
-        if known is None or known.analyzed_count is None:
+        statistics = meta.get(self._txn, table_id)
+        if statistics is None or statistics.analyzed_count is None:
             return {}
-        found = records.heads(self._txn, table_id, 0)
-        rows = max(1, known.analyzed_count)
-        self._nulls = {e.hist_id: min(1.0, e.nulls / rows) for e in found if e.is_analyzed}
-        return {each.hist_id: each.distinct for each in found if each.is_analyzed}
+        histograms = records.heads(self._txn, table_id, 0)
+        rows = max(1, statistics.analyzed_count)
+        self._nulls = {
+            head.hist_id: min(1.0, head.nulls / rows) for head in histograms if head.is_analyzed
+        }
+        return {head.hist_id: head.distinct for head in histograms if head.is_analyzed}
 
 
 class NoShares(Shares):
@@ -166,8 +168,9 @@ def rows_there(parts: Sequence[Table], context: Execution) -> float:
 
 
 def is_worth(path: Path, context: Execution, hints: Sequence[exp.IndexTableHint]) -> bool:
-    """Whether to read by the key, and not all rows. A range of an index that USE or FORCE names is
-    read whatever its size."""
+    """Whether to read by the key instead of all rows.
+
+    Always true for a range of an index in USE or FORCE INDEX."""
     parts, inner = _apart(path, context)
     if isinstance(inner, IndexMerge):
         return True
@@ -175,10 +178,10 @@ def is_worth(path: Path, context: Execution, hints: Sequence[exp.IndexTableHint]
         return path.short or has_equality(path)
     if any(hint.this.upper() != "IGNORE" for hint in hints):
         return True
-    known = rows_by_statistics(inner, parts, context)
-    if known is None:
+    estimated = rows_by_statistics(inner, parts, context)
+    if estimated is None:
         return has_equality(path)
-    return known * RANGE_SHARE <= rows_there(parts, context)
+    return estimated * RANGE_SHARE <= rows_there(parts, context)
 
 
 def _apart(path: Path, context: Execution) -> tuple[Sequence[Table], Path]:
@@ -188,16 +191,16 @@ def _apart(path: Path, context: Execution) -> tuple[Sequence[Table], Path]:
 
 
 def rows_by_statistics(path: Matched, parts: Sequence[Table], context: Execution) -> float | None:
-    """What statistics say of the rows in the path's ranges; None without any."""
+    """The estimated number of rows in the path's ranges; None without statistics."""
     total = 0.0
     for part in parts:
         ranges = spans(part, path.match, context)
         if ranges is None:
             return None
-        found = estimate.rows_in(context.txn, part, path.match.key, ranges)
-        if found is None:
+        rows = estimate.rows_in(context.txn, part, path.match.key, ranges)
+        if rows is None:
             return None
-        total += found
+        total += rows
     return total
 
 
@@ -205,32 +208,34 @@ def rows_by_statistics(path: Matched, parts: Sequence[Table], context: Execution
 
 
 def index_hints(tree: exp.Table, table: Table, binding: Binding) -> tuple[exp.IndexTableHint, ...]:
-    """The hints of a table in FROM. Of one from a comment only the indexes that are there: others
-    are a warning, and nothing is left of one that names no other."""
-    found = []
+    """The index hints of a table in FROM.
+
+    Hints from comments are limited to existing indexes. An unknown index is a warning; a hint
+    without a known index is dropped."""
+    kept_hints = []
     for hint in tree.args.get("hints") or ():
         if not isinstance(hint, exp.IndexTableHint):
             continue
-        told = hint.meta.get(hints.LENIENT)
-        if told is None or not hint.expressions:
-            found.append(hint)
+        leniency = hint.meta.get(hints.LENIENT)
+        if leniency is None or not hint.expressions:
+            kept_hints.append(hint)
             continue
         names = {index.idx_name.L for index in _visible_indexes(table.info)}
-        there = [each for each in hint.expressions if each.name.lower() in names]
-        for each in hint.expressions if told == hints.WARNED else ():
-            if each not in there:
-                error = ErrKeyDoesNotExist(each.name, table.info.name.O)
+        existing = [column for column in hint.expressions if column.name.lower() in names]
+        for column in hint.expressions if leniency == hints.WARNED else ():
+            if column not in existing:
+                error = ErrKeyDoesNotExist(column.name, table.info.name.O)
                 binding.note(error.code, error.message)
-        if there:
-            copies = [walks.copy(each) for each in there]
-            found.append(exp.IndexTableHint(this=hint.name, expressions=copies))
-    return tuple(found)
+        if existing:
+            copies = [walks.copy(column) for column in existing]
+            kept_hints.append(exp.IndexTableHint(this=hint.name, expressions=copies))
+    return tuple(kept_hints)
 
 
 class WantedOrder(NamedTuple):
-    """An order asked for: positions, all ascending or all descending.
+    """A requested order: positions, all ascending or all descending.
 
-    `limited`: only the first rows."""
+    `limited`: only the first rows are needed."""
 
     positions: tuple[int, ...] = ()
     descending: bool = False
@@ -241,18 +246,19 @@ def choose(
     table: Table,
     terms: Terms,
     hinted: Sequence[exp.IndexTableHint],
-    wanted: WantedOrder,
+    order: WantedOrder,
     shares: Shares | None = None,
     members: Sequence[MemberTerm] = (),
 ) -> Path:
-    """The path for a WHERE; `members`: what it asks of arrays. Raises 1176 for a hint that names no
-    index."""
+    """The path for a WHERE; `members` are its conditions on arrays.
+
+    Raises 1176 for a hint with an unknown index."""
     indexes = _visible_indexes(table.info)
     only: set[str] = set()
     never: set[str] = set()
     restricted = False
     for hint in hinted:
-        names = {each.name.lower() for each in hint.expressions}
+        names = {column.name.lower() for column in hint.expressions}
         for unknown in names - {index.idx_name.L for index in indexes}:
             raise ErrKeyDoesNotExist(unknown, table.info.name.O)
         if hint.name.upper() == "IGNORE":
@@ -263,7 +269,7 @@ def choose(
     if restricted:
         indexes = [index for index in indexes if index.idx_name.L in only]
     indexes = [index for index in indexes if index.idx_name.L not in never]
-    best = _ordinary(table, terms, indexes, wanted, bool(hinted), shares)
+    best = _ordinary(table, terms, indexes, order, bool(hinted), shares)
     if best.short or has_equality(best):
         return best
     arrays = (index for index in indexes if index.is_multi_valued)
@@ -273,84 +279,87 @@ def choose(
 _PLAIN = (Path, Points, UniquePoints, KeyRange, IndexRange)
 
 
-def chosen_again(path: Path, table: Table, terms: Terms, wanted: WantedOrder) -> Path | None:
-    """The path for this revision of the table, if it reads as `path` does, otherwise None.
+def chosen_again(path: Path, table: Table, terms: Terms, order: WantedOrder) -> Path | None:
+    """The path in this revision of the table, if it reads in the same way as `path`, else None.
 
-    The revision may have other secondary indexes. None, too, if statistics would have to decide.
-    `path` was chosen for these terms without hints."""
+    The revision may have other secondary indexes. Also None if the choice would depend on
+    statistics. `path` was chosen for these terms without hints."""
     if type(path) not in _PLAIN:
         return None
     shares = NoShares(table)
-    made = choose(table, terms, (), wanted, shares)
+    path_now = choose(table, terms, (), order, shares)
     facts = type(path), path.name, path.index, path.covers
-    if shares.asked or facts != (type(made), made.name, made.index, made.covers):
+    if shares.was_used or facts != (type(path_now), path_now.name, path_now.index, path_now.covers):
         return None
-    made.used = path.used
-    return made
+    path_now.used = path.used
+    return path_now
 
 
 def _ordinary(
     table: Table,
     terms: Terms,
     indexes: Sequence[IndexInfo],
-    wanted: WantedOrder,
+    order: WantedOrder,
     hinted: bool,
     shares: Shares | None,
 ) -> Path:
     whole = [index for index in indexes if index.holds_every_row]
-    best = _chosen(table, terms, whole, wanted, hinted, shares)
+    best = _chosen(table, terms, whole, order, hinted, shares)
     indexes = [index for index in indexes if not index.is_multi_valued]
     if len(whole) == len(indexes):
         return best
     able = [index for index in indexes if may_imply(table, index, terms)]
-    taken = _chosen(table, terms, able, wanted, hinted, shares)
-    if not isinstance(taken, IndexRange) or not taken.match.key.is_partial:
+    partial_path = _chosen(table, terms, able, order, hinted, shares)
+    if not isinstance(partial_path, IndexRange) or not partial_path.match.key.is_partial:
         return best
-    return PartialRange(taken, (*terms.usable, *terms.others), best)
+    return PartialRange(partial_path, (*terms.usable, *terms.others), best)
 
 
 def _chosen(
     table: Table,
     terms: Terms,
     indexes: Sequence[IndexInfo],
-    wanted: WantedOrder,
+    order: WantedOrder,
     hinted: bool,
     shares: Shares | None,
 ) -> Path:
     matches = [match(table, index, positions_of(table, index), terms) for index in indexes]
-    used = [found for found in matches if found.used]
+    used = [candidate for candidate in matches if candidate.used]
     if not hinted:
-        used = [found for found in used if not _is_mostly_null(found, shares)]
+        used = [candidate for candidate in used if not _is_mostly_null(candidate, shares)]
     if used:
         best = _best(used, shares)
         return _path(table, best, best.covers(table, terms))
     covers = terms.conjuncts == 0
-    if wanted.positions and (wanted.limited or hinted) and not follows(Path(table, False), wanted):
-        for found in matches:
-            path = IndexRange(table, found, covers)
-            if not found.key.exuvia_clustered and follows(path, wanted):
+    if order.positions and (order.limited or hinted) and not follows(Path(table, False), order):
+        for candidate in matches:
+            path = IndexRange(table, candidate, covers)
+            if not candidate.key.exuvia_clustered and follows(path, order):
                 path.name = "IndexFullScan"
                 return path
     return Path(table, covers)
 
 
-def _is_mostly_null(found: Match, shares: Shares | None) -> bool:
-    """Whether only IS NULL is asked, and it keeps many rows: those are read faster all at once."""
-    if shares is None or found.range or not all(term.asks_null for term in found.equal):
+def _is_mostly_null(matched: Match, shares: Shares | None) -> bool:
+    """Whether only IS NULL conditions are used, and select many rows: a scan is faster then."""
+    if shares is None or matched.range or not all(term.asks_null for term in matched.equal):
         return False
-    known = [shares.nulls(term.position) for term in found.equal]
-    return all(share is not None and share * RANGE_SHARE > 1 for share in known)
+    shares_of_nulls = [shares.nulls(term.position) for term in matched.equal]
+    return all(share is not None and share * RANGE_SHARE > 1 for share in shares_of_nulls)
 
 
 def _best(used: list[Match], shares: Shares | None) -> Match:
-    """By the rule; among ranges the one that keeps the smallest share, where that is known."""
+    """The best match by the rule; among ranges the one with the smallest share, if known."""
     best = max(used, key=_rank)
     if shares is None or len(used) < 2 or _rank(best)[0]:
         return best
-    known = [shares.of(each) for each in used]
-    if None in known:
+    candidate_shares = [shares.of(candidate) for candidate in used]
+    if None in candidate_shares:
         return best
-    pairs = [(-(share or 0.0), each) for share, each in zip(known, used, strict=True)]
+    pairs = [
+        (-(share or 0.0), candidate)
+        for share, candidate in zip(candidate_shares, used, strict=True)
+    ]
     return max(pairs, key=lambda pair: (pair[0], _rank(pair[1])))[1]
 
 
@@ -359,37 +368,39 @@ def positions_of(table: Table, index: IndexInfo) -> tuple[int, ...]:
     return table.handle_positions if index.exuvia_clustered else tuple(table.form(index).positions)
 
 
-def _rank(found: Match) -> tuple[int, int, int, int]:
-    clustered = found.key.exuvia_clustered
-    unique = found.key.is_unique and not any(found.prefixed) and not found.key.is_partial
-    point = 2 if found.whole and clustered else 1 if found.whole and unique else 0
-    return point, len(found.equal), len(found.range), int(clustered)
+def _rank(matched: Match) -> tuple[int, int, int, int]:
+    clustered = matched.key.exuvia_clustered
+    unique = matched.key.is_unique and not any(matched.prefixed) and not matched.key.is_partial
+    point = 2 if matched.whole and clustered else 1 if matched.whole and unique else 0
+    return point, len(matched.equal), len(matched.range), int(clustered)
 
 
-def _path(table: Table, found: Match, covers: bool) -> Path:
-    if found.key.exuvia_clustered:
-        return Points(table, found, covers) if found.whole else KeyRange(table, found, covers)
-    if found.whole and found.key.is_unique and not found.key.is_partial:
-        return UniquePoints(table, found, covers)
-    return IndexRange(table, found, covers)
+def _path(table: Table, matched: Match, covers: bool) -> Path:
+    if matched.key.exuvia_clustered:
+        return Points(table, matched, covers) if matched.whole else KeyRange(table, matched, covers)
+    if matched.whole and matched.key.is_unique and not matched.key.is_partial:
+        return UniquePoints(table, matched, covers)
+    return IndexRange(table, matched, covers)
 
 
-def follows(path: Path, wanted: WantedOrder) -> bool:
-    """Whether the path's own order is the one asked for."""
+def follows(path: Path, requested: WantedOrder) -> bool:
+    """Whether the path's order is the requested one."""
     if isinstance(path, Points) and path.name == "Point_Get":
         return True
-    asked = [position for position in wanted.positions if position not in path.fixed]
-    given = [position for position in path.order if position not in path.fixed]
-    return given[: len(asked)] == asked
+    requested_positions = [
+        position for position in requested.positions if position not in path.fixed
+    ]
+    path_positions = [position for position in path.order if position not in path.fixed]
+    return path_positions[: len(requested_positions)] == requested_positions
 
 
 def _visible_indexes(table: TableInfo) -> list[IndexInfo]:
-    """Those a read may take. An invisible one is none that a hint could name."""
+    """The indexes that reads may use. Excludes invisible indexes, even when hinted."""
     return [index for index in shown_indexes(table) if not index.is_invisible]
 
 
 def shown_indexes(table: TableInfo) -> Iterator[IndexInfo]:
-    """Public indexes, before them the primary key that is only a handle."""
+    """The public indexes, after the primary key if it is only a handle."""
     primary = table.index("PRIMARY")
     if table.pk_is_handle and primary is None:
         column = next(c for c in table.cols if c.type.Flag & Flag.PRI_KEY)

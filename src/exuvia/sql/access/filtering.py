@@ -1,6 +1,6 @@
-"""Rows of one table that a WHERE keeps, in the order asked for, as many as LIMIT says.
+"""Filtered rows of one table, in the requested order and within LIMIT.
 
-    path (access/paths.py) -> what it does not cover is evaluated -> sort, unless in order -> LIMIT
+    path (access/paths.py) -> evaluate conditions that it does not cover -> sort, if needed -> LIMIT
 
 Shared by SELECT, UPDATE and DELETE of one table.
 """
@@ -40,14 +40,14 @@ from exuvia.sql.statement.plan import KeptPlan
 _TEXTS = (Family.STRING, Family.BYTES, Family.JSON)
 Pairs = Iterator[tuple[bytes, Row]]
 FEW_LONG_ROWS = 32
-"""Rows that are read at once where they may be of some megabytes."""
+"""The number of rows read at a time if they may have some megabytes each."""
 SHORT_BYTES = 1 << 20
 LOOK_ROWS, LOOK_BYTES = 512, 32 << 20
-"""Read before a path is asked how many rows it has: short ones need not be."""
+"""The limits of the first read. Only if there are more rows, the path's number of rows is used."""
 
 
 class SortKey(NamedTuple):
-    """One part of ORDER BY. `position` where it is a plain column."""
+    """One part of ORDER BY. `position` is set for a plain column."""
 
     compiled: Compiled
     descending: bool
@@ -61,20 +61,20 @@ class Limit(NamedTuple):
     offset: ConstantOf | None
 
     def bounds(self, context: Execution) -> tuple[int, int]:
-        """(first, after the last). Raises 1064 for what is no whole number."""
+        """(first row, row after the last). Raises 1064 if a bound is not a whole number."""
         first = 0 if self.offset is None else whole(self.offset(context))
         return min(first, maxsize), min(first + whole(self.count(context)), maxsize)
 
 
 def whole(value: Value) -> int:
-    """A row count. Raises 1210 for a parameter that is none."""
+    """A row count. Raises 1210 if a parameter is not a row count."""
     if not isinstance(value, int) or value < 0:
         raise ErrWrongArguments("LIMIT")
     return value
 
 
 def limit_of(limit: Tree | None, offset: Tree | None) -> Limit | None:
-    """LIMIT as planned. Raises 1064."""
+    """The planned LIMIT. Raises 1064."""
     if limit is None:
         return None
     count = constant_of(limit)
@@ -85,7 +85,7 @@ def limit_of(limit: Tree | None, offset: Tree | None) -> Limit | None:
 
 
 class Filter:
-    """Planned once; `rows` runs it."""
+    """A planned filter; `rows` runs it."""
 
     def __init__(
         self,
@@ -101,27 +101,28 @@ class Filter:
         self.where = where
         self.order = order
         self.limit = limit
-        wanted = _wanted(order, limit is not None)
+        requested = _requested_order(order, limit is not None)
         terms = _terms(source, where, binding)
         shares = Shares(binding.statistics, source.table)
         members = member_terms(where, source.resolve, source.table, binding)
-        self._choice = None if members or source.hints else (terms, wanted)
-        path = choose(source.table, terms, source.hints, wanted, shares, members)
+        self._choice = None if members or source.hints else (terms, requested)
+        path = choose(source.table, terms, source.hints, requested, shares, members)
         path.used = used
         self.texts = long_columns(source.table, used)
-        self.has_long_rows = bool(self.texts)  # as far as its runs have shown
-        self.by_statistics = shares.asked  # whether others might choose another path
+        self.has_long_rows = bool(self.texts)  # updated by runs
+        self.by_statistics = shares.was_used  # whether other statistics might choose another path
         self.path = in_partitions(path, terms.plain, source.partitions)
-        self.follows = bool(wanted.positions) and follows(self.path, wanted)
-        self.reverse = self.follows and wanted.descending
+        self.follows = bool(requested.positions) and follows(self.path, requested)
+        self.reverse = self.follows and requested.descending
         self.sorts = bool(order) and not self.follows
         self._where: Callable[[Row, Execution], bool] | None = None
         if where is not None:
             self._where = expressions.condition(where, [source.visible], binding)
 
     def on(self, table: Table) -> Self | None:
-        """The same filter of another revision of its table, one that `stores_as` it; None where it
-        might be read by another key."""
+        """This filter for another revision of its table that `stores_as` it.
+
+        None if the revision might be read by another key."""
         path: Path | None = None
         if table.reads_as(self.source.table):
             path = self.path.on(table)
@@ -129,28 +130,29 @@ class Filter:
             path = chosen_again(self.path, table, *self._choice)
         if path is None:
             return None
-        made = copy(self)
-        made.source = self.source._replace(table=table)
-        made.texts = long_columns(table, self.path.used)
-        made.path = path
-        return made
+        filter_now = copy(self)
+        filter_now.source = self.source._replace(table=table)
+        filter_now.texts = long_columns(table, self.path.used)
+        filter_now.path = path
+        return filter_now
 
     def check_safe(self, context: Execution) -> None:
-        """Raises 1175 under sql_safe_updates, where neither a key nor a LIMIT bounds the rows."""
+        """Raises 1175 under sql_safe_updates if neither a key nor a LIMIT limits the rows."""
         if self.limit is None and not self.path.narrows and context.session.settings.safe_updates:
             raise ErrUpdateWithoutKeyInSafeMode()
 
     @property
     def is_exact(self) -> bool:
-        """Whether its path finds the rows it keeps and no others, and all are asked for."""
+        """Whether the path alone gives the result: exact, without a LIMIT, and not reversed."""
         return self.path.covers and self.limit is None and not self.reverse
 
     def few(
         self, context: Execution, most: int, positions: Sequence[int], select: Select
     ) -> list[Row] | None:
-        """The rows as `select` makes them, with the values at these positions as they are stored,
-        in order, of a filter that `is_exact`. None where only `rows` tells: where more than `most`
-        are met, or they are sorted by anything else."""
+        """The result rows of a filter that `is_exact`, in order, decoded by `select`.
+
+        `select` returns stored values at these positions. None if `rows` has to be used: for more
+        than `most` rows, or for a sort by another column or expression."""
         if self.sorts and not all(key.position in positions for key in self.order):
             return None
         if self.has_long_rows:
@@ -161,13 +163,13 @@ class Filter:
         if self.texts and not self.has_long_rows:
             payloads = list(payloads)
             self.has_long_rows = sum(map(len, payloads)) > SHORT_BYTES
-        found = select(payloads)
+        selected = select(payloads)
         if not self.sorts:
-            return found
+            return selected
         for key in reversed(self.order):
             place = next(n for n, position in enumerate(positions) if position == key.position)
-            found = _in_order(found, key, [row[place] for row in found])
-        return found
+            selected = _in_order(selected, key, [row[place] for row in selected])
+        return selected
 
     def rows(
         self,
@@ -176,61 +178,61 @@ class Filter:
         skipped: Callable[[bytes], bool] | None = None,
         at_once: int = 0,
     ) -> tuple[Pairs, PathRows] | None:
-        """(handle, row) pairs, and the opened path; None where more than `most` rows are met, or a
-        table of more has to be read whole.
+        """(handle, row) pairs, and the opened path; None if more than `most` rows are read, or a
+        larger table has to be scanned.
 
-        A LIMIT that ends the reading early is no reason to give up. Rows whose handle is to be
-        `skipped` are as if they were not there. WouldWait, before any row is looked at, where the
-        path meets more than `at_once` (0: however many)."""
-        found = self.path.open(context, self.reverse)
+        A LIMIT that stops reading early avoids this None. Rows with `skipped` handles are left out.
+        Raises WouldWait, before any row is filtered, if the path has more than `at_once` rows
+        (0: no limit)."""
+        opened = self.path.open(context, self.reverse)
         if at_once:
-            met = list(islice(found.rows, at_once + 1))
-            if len(met) > at_once:
+            first_rows = list(islice(opened.rows, at_once + 1))
+            if len(first_rows) > at_once:
                 raise WouldWait
-            found = found._replace(rows=iter(met))
+            opened = opened._replace(rows=iter(first_rows))
         gives_up = most >= 0 and self.meets_all
         if gives_up:
-            met, is_all = self._first(found.rows)
+            first_rows, is_all = self._first(opened.rows)
             if not is_all and self.is_beyond(most, context):
                 return None
-            found = found._replace(rows=chain(met, found.rows))
-        pairs = found.rows if found.covered else self._kept(found.rows, context)
+            opened = opened._replace(rows=chain(first_rows, opened.rows))
+        pairs = opened.rows if opened.covered else self._filtered(opened.rows, context)
         if skipped is not None:
             pairs = (pair for pair in pairs if not skipped(pair[0]))
         if self.texts and (gives_up or self.sorts):
-            pairs = _kept(pairs, self.texts, context.tracker)
+            pairs = _claimed(pairs, self.texts, context.tracker)
         if gives_up:
-            kept = context.tracker.kept
+            claimed = context.tracker.kept
             first = list(islice(pairs, most + 1))
             if len(first) > most:
-                context.tracker.kept = kept
+                context.tracker.kept = claimed
                 return None
             pairs = iter(first)
-        if self.sorts or (self.order and not found.ordered):
+        if self.sorts or (self.order and not opened.ordered):
             pairs = iter(self._sorted(list(pairs), context))
         if self.limit is not None:
             pairs = islice(pairs, *self.limit.bounds(context))
-        return pairs, found
+        return pairs, opened
 
     def _first(self, rows: Pairs) -> tuple[list[tuple[bytes, Row]], bool]:
-        """The first LOOK_ROWS rows or LOOK_BYTES, and whether they are all."""
+        """The first LOOK_ROWS rows or LOOK_BYTES, and whether these are all rows."""
         texts = self.texts
         if not texts:
-            met = list(islice(rows, LOOK_ROWS))
-            return met, len(met) < LOOK_ROWS
-        met, taken = [], 0
+            first_rows = list(islice(rows, LOOK_ROWS))
+            return first_rows, len(first_rows) < LOOK_ROWS
+        first_rows, size = [], 0
         for pair in islice(rows, LOOK_ROWS):
-            met.append(pair)
+            first_rows.append(pair)
             row = pair[1]
             for position in texts:
                 value = row[position]
                 if value is not None and len(value) > LONG:
-                    taken += len(value)
-            if taken > LOOK_BYTES:
-                return met, False
-        if taken < SHORT_BYTES:
+                    size += len(value)
+            if size > LOOK_BYTES:
+                return first_rows, False
+        if size < SHORT_BYTES:
             self.has_long_rows = False
-        return met, len(met) < LOOK_ROWS
+        return first_rows, len(first_rows) < LOOK_ROWS
 
     @property
     def meets_all(self) -> bool:
@@ -238,16 +240,16 @@ class Filter:
         return self.limit is None or self.sorts
 
     def is_beyond(self, most: int, context: Execution) -> bool:
-        """Whether more than `most` rows would be read, as far as that is known without reading."""
+        """Whether more than `most` rows would be read, if this is known without reading."""
         return (self.path.count(context, most) or 0) > most
 
     def all_rows(self, context: Execution) -> Pairs:
-        """(handle, row) pairs, however many."""
+        """All (handle, row) pairs."""
         opened = self.rows(context)
         assert opened is not None
         return opened[0]
 
-    def _kept(self, pairs: Pairs, context: Execution) -> Pairs:
+    def _filtered(self, pairs: Pairs, context: Execution) -> Pairs:
         if self._where is None:
             yield from pairs
             return
@@ -265,8 +267,8 @@ class Filter:
         return pairs
 
 
-def _kept(pairs: Pairs, texts: Sequence[int], tracker: Tracker) -> Pairs:
-    """The rows of a list; those with long values are claimed."""
+def _claimed(pairs: Pairs, texts: Sequence[int], tracker: Tracker) -> Pairs:
+    """The pairs; claims memory for long values of rows that will be in a list."""
     for pair in pairs:
         row = pair[1]
         for position in texts:
@@ -277,7 +279,7 @@ def _kept(pairs: Pairs, texts: Sequence[int], tracker: Tracker) -> Pairs:
 
 
 def long_columns(table: Table, used: Sequence[int] | None) -> tuple[int, ...]:
-    """Positions of the columns read that may have values of more than LONG characters."""
+    """Positions of the read columns whose values may exceed LONG characters."""
     columns = table.info.cols
     places = range(len(columns)) if used is None else used
     return tuple(
@@ -288,37 +290,37 @@ def long_columns(table: Table, used: Sequence[int] | None) -> tuple[int, ...]:
 
 
 class FilteredPlan(KeptPlan):
-    """A plan of the rows that one filter finds."""
+    """A plan over the rows of one filter."""
 
     filter: Filter
 
     def on(self, table: Table) -> Self | None:
-        made = super().on(table)
-        found = None if made is None else self.filter.on(table)
-        if made is None or found is None:
+        plan = super().on(table)
+        filter_now = None if plan is None else self.filter.on(table)
+        if plan is None or filter_now is None:
             return None
-        made.filter = found
-        return made
+        plan.filter = filter_now
+        return plan
 
 
 class FilterSteps(NamedTuple):
-    """What the parts of a filter's run are noted as."""
+    """The measured steps of a filter's run."""
 
     read: MeasuredStep
     reads: Reads
-    kept: MeasuredStep
+    filtered: MeasuredStep
     sorted: MeasuredStep
-    given: MeasuredStep
+    returned: MeasuredStep
 
 
 class WatchedFilter(Filter):
-    """The same filter in a plan of its own, which runs once: for EXPLAIN ANALYZE."""
+    """A filter for one run of EXPLAIN ANALYZE."""
 
-    def __init__(self, found: Filter, watch: Watch, steps: FilterSteps) -> None:
-        self.__dict__.update(found.__dict__)
+    def __init__(self, original: Filter, watch: Watch, steps: FilterSteps) -> None:
+        self.__dict__.update(original.__dict__)
         self._watch = watch
         self._steps = steps
-        self.path = watched_path(found.path, watch, steps.read, steps.reads)
+        self.path = watched_path(original.path, watch, steps.read, steps.reads)
 
     def rows(
         self,
@@ -330,33 +332,33 @@ class WatchedFilter(Filter):
         opened = super().rows(context, most, skipped, at_once)
         if opened is None:
             return None
-        return self._watch.rows(self._steps.given, opened[0]), opened[1]
+        return self._watch.rows(self._steps.returned, opened[0]), opened[1]
 
-    def _kept(self, pairs: Pairs, context: Execution) -> Pairs:
-        return self._watch.rows(self._steps.kept, super()._kept(pairs, context))
+    def _filtered(self, pairs: Pairs, context: Execution) -> Pairs:
+        return self._watch.rows(self._steps.filtered, super()._filtered(pairs, context))
 
     def _sorted(
         self, pairs: list[tuple[bytes, Row]], context: Execution
     ) -> list[tuple[bytes, Row]]:
         with self._watch.within(self._steps.sorted):
-            found = super()._sorted(pairs, context)
+            rows = super()._sorted(pairs, context)
         if self.limit is None:
-            self._steps.sorted.count(len(found))
-        return found
+            self._steps.sorted.count(len(rows))
+        return rows
 
 
 Sorted = TypeVar("Sorted")
 
 
 def _in_order(rows: list[Sorted], key: SortKey, values: Sequence[Value]) -> list[Sorted]:
-    """Rows by their values for that part of ORDER BY."""
+    """The rows sorted by one part of ORDER BY, whose values these are."""
     keys = comparable(key.compiled.type, values)
     order = sorted(range(len(rows)), key=keys.__getitem__, reverse=key.descending)
     return [rows[n] for n in order]
 
 
 def _terms(source: TableSource, where: Tree | None, binding: Binding) -> Terms:
-    """What the WHERE offers; TIMESTAMPs are kept in UTC and compared as local time."""
+    """The terms of the WHERE. TIMESTAMPs are stored in UTC and compared as local time."""
     columns, zone = source.table.info.cols, binding.zone
 
     def resolve(column: exp.Column, shifted: bool = False) -> int | None:
@@ -369,7 +371,7 @@ def _terms(source: TableSource, where: Tree | None, binding: Binding) -> Terms:
     return terms_of(where, resolve, expressions_of(source.table, binding), zoned, zone)
 
 
-def _wanted(order: Sequence[SortKey], limited: bool) -> WantedOrder:
+def _requested_order(order: Sequence[SortKey], limited: bool) -> WantedOrder:
     positions = [key.position for key in order]
     if not order or None in positions or len({key.descending for key in order}) > 1:
         return WantedOrder()
@@ -378,11 +380,11 @@ def _wanted(order: Sequence[SortKey], limited: bool) -> WantedOrder:
 
 def sort_keys(order: exp.Order | None, source: TableSource, binding: Binding) -> list[SortKey]:
     """ORDER BY over the table's own columns. Raises 1054."""
-    found = []
-    for each in order.expressions if order is not None else ():
-        tree = each.this if isinstance(each, exp.Ordered) else each
+    keys = []
+    for part in order.expressions if order is not None else ():
+        tree = part.this if isinstance(part, exp.Ordered) else part
         position = source.resolve(tree) if isinstance(tree, exp.Column) else None
         compiled = expressions.compiled(tree, [source.visible], binding, "order clause")
-        descending = bool(isinstance(each, exp.Ordered) and each.args.get("desc"))
-        found.append(SortKey(compiled, descending, position))
-    return found
+        descending = bool(isinstance(part, exp.Ordered) and part.args.get("desc"))
+        keys.append(SortKey(compiled, descending, position))
+    return keys

@@ -1,13 +1,13 @@
-"""Whether a WHERE implies the predicate of a partial index, so that the index holds all its rows.
+"""Whether a WHERE implies the predicate of a partial index: the index then has all its rows.
 
     INDEX (a) WHERE b > 3        WHERE a = 1 AND b > 5        yes: 5 >= 3
-                                 WHERE a = 1 AND b IN (4, 9)  yes, each of them
+                                 WHERE a = 1 AND b IN (4, 9)  yes, both values do
                                  WHERE a = 1                  no
 
-Each term of the predicate must follow from one condition on its column. From the shape of the WHERE
-alone follows only that it may (`may_imply`): constants are looked at at each run (`is_implied`), as
-plans are kept by shape. Both sides are compared as they stand in keys (catalog/predicate.py), so a
-collation's equal texts are equal here. What is in doubt does not imply.
+Each term of the predicate must follow from one condition on its column. Plans are cached by shape:
+`may_imply` decides by the shape of the WHERE alone, `is_implied` by the constants of each run. Both
+sides are compared as encoded in keys (catalog/predicate.py), so texts that are equal in a collation
+are equal here. In doubt, a condition does not imply.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ from exuvia.sql.env import Execution
 _FIRST_YEAR, _LAST_YEAR = 1901, 2155
 _NUMBERED = (TypeCode.ENUM, TypeCode.SET, TypeCode.BIT)
 
-# which conditions of a query may say enough for a term of a predicate
+# the conditions of a query that may imply a term of a predicate
 _ENOUGH = {
     "is null": {"is null"},
     "is not null": {"=", "in", "!=", "<", "<=", ">", ">=", "is not null"},
@@ -49,8 +49,9 @@ _ENOUGH = {
 
 
 def value_bound(kind: FieldType, operator: str, value: Value, zone: tzinfo | None) -> Value:
-    """What a constant is as a value of the column's type, exactly; NOTHING, INEXACT or Doubtful as
-    in ranger.py. ENUM, SET and BIT compare with numbers by their numbers."""
+    """The constant as an exact value of the column's type, or NOTHING, INEXACT or Doubtful.
+
+    See ranger.py. ENUM, SET and BIT are compared with numbers by their numbers."""
     if value is None:
         return NOTHING
     if kind.Tp == TypeCode.YEAR:
@@ -70,35 +71,39 @@ def may_imply(table: Table, index: IndexInfo, terms: Terms) -> bool:
     predicate = table.form(index).predicate
     assert predicate is not None, index.idx_name.O
     return all(
-        any(_says(asked, position, term) for asked in (*terms.usable, *terms.others))
+        any(_says(condition, position, term) for condition in (*terms.usable, *terms.others))
         for term, position in zip(predicate.terms, predicate.positions, strict=True)
     )
 
 
-def _says(asked: Term, position: int, term: PredicateTerm) -> bool:
-    if asked.position != position or asked.computed:
+def _says(condition: Term, position: int, term: PredicateTerm) -> bool:
+    if condition.position != position or condition.computed:
         return False
-    return asked.operator in _ENOUGH[term.operator]
+    return condition.operator in _ENOUGH[term.operator]
 
 
 def is_implied(predicate: Predicate, terms: Sequence[Term], context: Execution) -> bool:
-    """Whether these conditions, with their constants, imply all of the predicate."""
+    """Whether these conditions, with their constants, imply the whole predicate."""
     return all(
-        any(_implies(asked, term, kind, context) for asked in terms if _says(asked, position, term))
+        any(
+            _implies(condition, term, kind, context)
+            for condition in terms
+            if _says(condition, position, term)
+        )
         for term, position, kind in zip(
             predicate.terms, predicate.positions, predicate.kinds, strict=True
         )
     )
 
 
-def _implies(asked: Term, term: PredicateTerm, kind: FieldType, context: Execution) -> bool:
+def _implies(condition: Term, term: PredicateTerm, kind: FieldType, context: Execution) -> bool:
     if term.operator.startswith("is"):
-        return True  # the shape has said it: a comparison is never true of NULL
-    operator, encode = asked.operator, encoder_of(kind)
-    wanted = [bytes.fromhex(each) for each in term.keys]
-    found: list[bytes] = []
-    for constant in asked.constants:
-        value = value_bound(kind, operator, constant(context), asked.zone)
+        return True  # may_imply has decided: a comparison is never true of NULL
+    operator, encode = condition.operator, encoder_of(kind)
+    term_keys = [bytes.fromhex(key) for key in term.keys]
+    constants: list[bytes] = []
+    for constant in condition.constants:
+        value = value_bound(kind, operator, constant(context), condition.zone)
         if value is INEXACT:
             return False
         if value is NOTHING:
@@ -106,12 +111,12 @@ def _implies(asked: Term, term: PredicateTerm, kind: FieldType, context: Executi
         if isinstance(value, Doubtful):
             value = value.first if operator[0] == ">" else value.last
             operator = f"{operator[0]}="
-        found.append(encode(value))
-    if not found:
-        return True  # compared with NULL alone: no row
+        constants.append(encode(value))
+    if not constants:
+        return True  # compared only with NULL: no row
     if operator in ("=", "in"):
-        return all(is_true(term.operator, each, wanted) for each in found)
-    (edge,), (bound,) = found, wanted
+        return all(is_true(term.operator, constant, term_keys) for constant in constants)
+    (edge,), (bound,) = constants, term_keys
     if operator == "!=":
         return edge == bound
     inside = edge >= bound if operator[0] == ">" else edge <= bound
@@ -119,7 +124,7 @@ def _implies(asked: Term, term: PredicateTerm, kind: FieldType, context: Executi
     return inside and not (is_open and edge == bound and operator.endswith("="))
 
 
-# -- how conditions are written --------------------------------------------------------------------
+# -- operators of conditions -----------------------------------------------------------------------
 
 _OPERATORS: dict[type, str] = {
     exp.EQ: "=",
@@ -133,5 +138,5 @@ MIRRORED = {"=": "=", "!=": "!=", ">": "<", ">=": "<=", "<": ">", "<=": ">="}
 
 
 def operator_of(tree: exp.Expression) -> str | None:
-    """The sign of a comparison; None for any other tree."""
+    """The operator of a comparison; None for any other tree."""
     return _OPERATORS.get(type(tree))

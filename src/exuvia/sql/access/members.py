@@ -1,4 +1,4 @@
-"""Rows by the elements of an array, in a multi-valued index:
+"""Reading rows by the elements of an array, through a multi-valued index:
 
     INDEX i ((CAST(j->'$.a' AS UNSIGNED ARRAY)))
 
@@ -6,13 +6,13 @@
     JSON_CONTAINS(j->'$.a', '[3, 4]')            intersection  [3,3] [4,4]
     JSON_OVERLAPS(j->'$.a', '[3, 4]')            union         [3,3] [4,4]       either way round
 
-Entries of every element are looked up, and each row that they lead to is read once, by its handle;
-in an intersection those that all of them lead to. The condition itself is evaluated again. Parts
-before the array must each be given by an equality.
+The entries of each element are scanned. Each row is read once, by its handle; for an intersection,
+only rows that all scans lead to. The condition is then evaluated again. Each index part before the
+array needs an equality.
 
-An element compares as JSON's values do, an entry as values of the index's type; so a constant is
-looked up if it is an element of that type, or the same number. One of any other (a document, an
-empty array, NULL) is left to another path, as constants are known only at each run.
+Elements are compared as JSON, entries as values of the index's type. So a constant is looked up
+only if it is an element of that type, or the same number. For other constants (a document, an empty
+array, NULL) another path is used. Constants are known only at each run.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -50,14 +50,16 @@ from exuvia.sql.parse.text import parse_expression
 from exuvia.sql.types import family_of
 
 MOST_ELEMENTS = 1000
-"""Asked for by one condition; each has a scan of its own."""
+"""The limit for one condition; each element needs a scan."""
 
 # -- conditions ------------------------------------------------------------------------------------
 
 
 class MemberTerm(NamedTuple):
-    """A condition on the array of which that is the text. `items`: what is asked for at a run, None
-    where that is nothing an index tells; `all_of`: whether a row must have all."""
+    """A condition on the array with this text.
+
+    `items`: the elements of a run, None if the index cannot be used. `all_of`: whether a row must
+    have all of them."""
 
     array: str
     all_of: bool
@@ -67,47 +69,53 @@ class MemberTerm(NamedTuple):
 def member_terms(
     where: Tree | None, resolve: Resolve, table: Table, binding: Binding
 ) -> list[MemberTerm]:
-    """Those of a WHERE; none for a table without a multi-valued index. `resolve`: see ranger.py."""
+    """The terms of a WHERE; [] if the table has no multi-valued index. `resolve`: see ranger.py."""
     if where is None or not any(index.is_multi_valued for index in table.info.indexes):
         return []
-    found = (_term(tree, resolve, binding) for tree in conjuncts_of(where))
-    return [term for term in found if term is not None]
+    terms = (_term(tree, resolve, binding) for tree in conjuncts_of(where))
+    return [term for term in terms if term is not None]
 
 
 def _term(tree: Tree, resolve: Resolve, binding: Binding) -> MemberTerm | None:
     if isinstance(tree, exp.JSONArrayContains):
-        return _made("member", tree.expression, tree.this, resolve, binding)
+        return _member_term("member", tree.expression, tree.this, resolve, binding)
     if not isinstance(tree, exp.Anonymous) or len(tree.expressions) != 2:
         return None
     name, (one, other) = str(tree.this).lower(), tree.expressions
     if name == "json_contains":
-        return _made(name, one, other, resolve, binding)
+        return _member_term(name, one, other, resolve, binding)
     if name != "json_overlaps":
         return None
-    return _made(name, one, other, resolve, binding) or _made(name, other, one, resolve, binding)
+    return _member_term(name, one, other, resolve, binding) or _member_term(
+        name, other, one, resolve, binding
+    )
 
 
-def _made(
-    name: str, array: Tree, asked: Tree, resolve: Resolve, binding: Binding
+def _member_term(
+    name: str, array: Tree, constant: Tree, resolve: Resolve, binding: Binding
 ) -> MemberTerm | None:
     while isinstance(array, exp.Paren):
         array = array.this
     columns = list(walks.find_all(array, exp.Column))
-    if not columns or any(resolve(each) is None for each in columns) or not _is_constant(asked):
+    if (
+        not columns
+        or any(resolve(column) is None for column in columns)
+        or not _is_constant(constant)
+    ):
         return None
     if name == "member":
-        asked = exp.Anonymous(this="json_array", expressions=[walks.copy(asked)])
-    compiled = expressions.compiled(asked, [], binding)
+        constant = exp.Anonymous(this="json_array", expressions=[walks.copy(constant)])
+    compiled = expressions.compiled(constant, [], binding)
     if family_of(compiled.type) not in (Family.JSON, Family.STRING):
         return None
 
     def items(run: Execution) -> list[Document] | None:
         try:
             text = compiled.call([], run)
-            found = None if text is None else load(text)
+            document = None if text is None else load(text)
         except Refused:
             return None
-        return found if isinstance(found, list) else None if found is None else [found]
+        return document if isinstance(document, list) else None if document is None else [document]
 
     return MemberTerm(matched_text(array), name == "json_contains", items)
 
@@ -137,8 +145,9 @@ def merged(
     members: Sequence[MemberTerm],
     other: Path,
 ) -> Path | None:
-    """The path by the first of the indexes that serves one of the conditions. `other`: where a
-    run's constants do not fit."""
+    """The path by the first index that can be used for one of the conditions.
+
+    `other`: the path for runs whose constants cannot be looked up."""
     for term in members:
         for index in indexes:
             form = table.form(index)
@@ -163,7 +172,7 @@ class _Scan(NamedTuple):
 
 
 class IndexMerge(EitherPath):
-    """See the module."""
+    """Reads rows by the elements of an array."""
 
     name = "IndexMerge"
     narrows = True
@@ -182,48 +191,48 @@ class IndexMerge(EitherPath):
 
     @property
     def order(self) -> tuple[int, ...]:
-        """None: rows come by their handles, whatever path a run takes."""
+        """(): rows are in the order of their handles."""
         return ()
 
     def is_exact(self, context: Execution) -> bool:
-        """Whether the constants are elements."""
+        """Whether all constants are elements."""
         return self._scans(context) is not None
 
     def ranges(self, context: Execution) -> Iterator[tuple[str, list[Span]]]:
-        """What is read of the index, scan by scan: for people, and as keys."""
+        """The ranges of each scan of the index: as text for EXPLAIN, and as spans."""
         form = self.table.form(self.by)
         assert form.array is not None
         before = combinations(self._before, context) or []
         for scan in self._scans(context) or ():
-            shown = []
+            texts = []
             for row in before:
                 values = zip((*row, scan.element), form.types, strict=False)
                 text = " ".join(shown_value(value, kind) for value, kind in values)
-                shown.append(f"[{text},{text}]")
-            yield ", ".join(shown), scan.spans
+                texts.append(f"[{text},{text}]")
+            yield ", ".join(texts), scan.spans
 
     def open(self, context: Execution, reverse: bool = False) -> PathRows:
-        """The rows whose entries are there."""
+        """The rows of the scanned entries."""
         scans = self._scans(context)
         if scans is None:
             return self.resolved(context).open(context)._replace(ordered=False)
-        found = [self._handles(context, scan.spans) for scan in scans]
+        handles = [self._handles(context, scan.spans) for scan in scans]
         join = set.intersection if self._term.all_of else set.union
-        return PathRows(self._read(context, sorted(join(*found))), covered=False, ordered=False)
+        return PathRows(self._read(context, sorted(join(*handles))), covered=False, ordered=False)
 
     def _handles(self, context: Execution, ranges: list[Span]) -> set[bytes]:
         form, within = self.table.form(self.by), self.within
         entries = chain.from_iterable(
             reader.entries(context.txn, self.table, form, span) for span in ranges
         )
-        found = {
+        handles = {
             reader.handle_of_entry(form, key, payload)
             for key, payload in entries
             if is_live(payload)
         }
         if within is None:
-            return found
-        return {handle for handle in found if handle[:PART_BYTES] in within}
+            return handles
+        return {handle for handle in handles if handle[:PART_BYTES] in within}
 
     def _read(self, context: Execution, handles: list[bytes]) -> Rows:
         get, row_key = context.txn.get, self.table.row_key
@@ -234,7 +243,7 @@ class IndexMerge(EitherPath):
                 yield handle, decode(payload)
 
     def _scans(self, context: Execution) -> list[_Scan] | None:
-        """One for each element; None where another path is to be read."""
+        """A scan for each element; None if another path has to be used."""
         form, items = self.table.form(self.by), self._term.items(context)
         assert form.array is not None
         if not items or len(items) > MOST_ELEMENTS:
@@ -242,14 +251,14 @@ class IndexMerge(EitherPath):
         before = combinations(self._before, context)
         if before is None:
             return None
-        found: dict[Value, _Scan] = {}
+        scans: dict[Value, _Scan] = {}
         for item in items:
             for value in element_of(item, form.types[form.array]) or (None,):
                 if value is None:
                     return None
                 spans = [self._span((*row, value)) for row in before]
-                found[value] = _Scan(value, spans)
-        return list(found.values())
+                scans[value] = _Scan(value, spans)
+        return list(scans.values())
 
     def _span(self, values: tuple[Value, ...]) -> Span:
         return key_codec.index_range(self.table, self.by, values, values)

@@ -1,27 +1,27 @@
-"""Which partition a row belongs to: a function of the row.
+"""The partition of a row, as a function of the row.
 
-    RANGE (e)          the first whose bound is greater than e; NULL goes to the first
-    RANGE COLUMNS      likewise, values compared one after another, texts by their collation
-    LIST (e), COLUMNS  the one that names the value, else the one that has DEFAULT
-    HASH (e)           |e mod n|; NULL goes to the first
-    KEY (c, ..)        CRC-32 of the values' bytes, one behind the other, mod n
+    RANGE (e)          the first partition whose bound is greater than e; NULL is in the first
+    RANGE COLUMNS      the same for rows of values, column by column; texts by their collation
+    LIST (e), COLUMNS  the partition that lists the value, else the one with DEFAULT
+    HASH (e)           |e mod n|; NULL is in the first
+    KEY (c, ..)        CRC-32 of the concatenated bytes of the values, mod n
 
-    Route(columns, cut).place(row) -> place among the definitions, NOWHERE if none fits
+    Route(columns, cut).place(row) -> index of the definition, NOWHERE if none fits
 
-A route needs no session: partitioning functions depend on the row alone (1486 refuses others).
+A route needs no session: partitioning functions depend only on the row (1486 refuses others).
 
-KEY's bytes of a value, by the table's `exuvia_key_algorithm`; NULL is one zero byte:
+The bytes of a value for KEY, by the table's `exuvia_key_algorithm`; NULL is one zero byte:
 
                        WEIGHTS, as TiDB              SORT_KEYS, of tables made before 0.5.0
-    texts              weights of the collation      the key that an index has
+    texts              weights of the collation      the key of an index
     ENUM, SET          weights of the name           the name
-    BINARY, BIT        the bytes                     as a client sees it
-    whole numbers      digits                        as a client sees it, with ZEROFILL's zeros
-    FLOAT, DOUBLE      digits without an exponent    as a client sees it
-    others             as a client sees it           as a client sees it
+    BINARY, BIT        the bytes                     the text that clients receive
+    whole numbers      digits                        the text, with ZEROFILL's zeros
+    FLOAT, DOUBLE      digits without an exponent    the text that clients receive
+    others             the text that clients receive the text that clients receive
 
 The weights of the UCA (*_unicode_ci, *_0900_ai_ci) are not implemented here. Texts of those
-collations are partitioned by their index key, whatever the algorithm, so differently from TiDB.
+collations are partitioned by their index key with any algorithm, so differently from TiDB.
 """
 
 from bisect import bisect_right
@@ -53,13 +53,13 @@ from exuvia.sql.parse.text import parse_expression
 from exuvia.sql.result import Row
 
 NOWHERE = -1
-MOVER = "exuvia.sql.access.partition_mover:mover"  # stands in jobs at rest
-BEYOND = (2,)  # sorts behind every value: MAXVALUE
+MOVER = "exuvia.sql.access.partition_mover:mover"  # the name is stored in jobs
+BEYOND = (2,)  # sorts after every value: MAXVALUE
 Key = Any
 
 
 class Cut(NamedTuple):
-    """A way to cut a table. `columns` are lower-case names."""
+    """A definition of partitions. `columns` are lower-case names."""
 
     type: PartitionType
     expr: str
@@ -68,14 +68,20 @@ class Cut(NamedTuple):
     key_algorithm: KeyAlgorithm = KeyAlgorithm.SORT_KEYS
 
 
-def cut_of(found: PartitionInfo) -> Cut:
-    """The cut that readers see."""
-    columns = tuple(each.L for each in found.columns)
-    return Cut(found.type, found.expr, columns, found.definitions, found.exuvia_key_algorithm)
+def cut_of(partition: PartitionInfo) -> Cut:
+    """The definition of the partitions that are read."""
+    columns = tuple(column.L for column in partition.columns)
+    return Cut(
+        partition.type,
+        partition.expr,
+        columns,
+        partition.definitions,
+        partition.exuvia_key_algorithm,
+    )
 
 
 class Route:
-    """See the module. Thread-safe."""
+    """The partition of each row. Thread-safe."""
 
     def __init__(self, columns: Sequence[ColumnInfo], cut: Cut) -> None:
         self.cut = cut
@@ -91,10 +97,12 @@ class Route:
         self.listed: dict[Key, int] = {}
         self.default = NOWHERE
         if cut.type == PartitionType.RANGE:
-            self.bounds = [self.key_of_texts(each.less_than) for each in cut.definitions]
+            self.bounds = [
+                self.key_of_texts(definition.less_than) for definition in cut.definitions
+            ]
         elif cut.type == PartitionType.LIST:
-            for n, each in enumerate(self.cut.definitions):
-                for texts in each.in_values:
+            for n, definition in enumerate(self.cut.definitions):
+                for texts in definition.in_values:
                     if texts == (DEFAULT,):
                         self.default = n
                     else:
@@ -107,10 +115,10 @@ class Route:
             PartitionType.NONE: lambda row: 0,
         }[cut.type]
 
-    # -- what the definitions say ------------------------------------------------------------------
+    # -- values of the definitions ---------------------------------------------------------------
 
     def key_of_texts(self, texts: tuple[str, ...]) -> Key:
-        """Values of a definition as they compare."""
+        """The sort key of values in a definition."""
         if self.compiled is not None:
             return _number_key(texts[0])
         pairs = zip(texts, self.kinds, self._keys, strict=True)
@@ -122,13 +130,13 @@ class Route:
     # -- rows --------------------------------------------------------------------------------------
 
     def value(self, row: Row) -> Value:
-        """The partitioning function's value for a row. Raises what evaluation refuses."""
+        """The value of the partitioning function for a row. Raises the errors of its evaluation."""
         assert self.compiled is not None
-        found = self.compiled.call(row, self._env)
-        return found if found is None else int(found)
+        computed = self.compiled.call(row, self._env)
+        return computed if computed is None else int(computed)
 
     def key(self, row: Row) -> Key:
-        """The row's values as they compare with those of the definitions."""
+        """The sort key of the row's values, comparable to those of the definitions."""
         if self.compiled is not None:
             return number_key(self.value(row))
         return tuple(
@@ -136,12 +144,12 @@ class Route:
         )
 
     def column_key(self, n: int, value: Value) -> Key:
-        """A value of the n-th column as it compares."""
+        """The sort key of a value of the n-th column."""
         return self._keys[n](value)
 
     def _by_range(self, row: Row) -> int:
-        found = bisect_right(self.bounds, self.key(row))
-        return found if found < self.number else NOWHERE
+        place = bisect_right(self.bounds, self.key(row))
+        return place if place < self.number else NOWHERE
 
     def _by_list(self, row: Row) -> int:
         return self.listed.get(self.key(row), self.default)
@@ -153,15 +161,15 @@ class Route:
     def _by_key(self, row: Row) -> int:
         return self.key_place([row[position] for position in self.positions])
 
-    def key_place(self, found: Sequence[Value]) -> int:
-        """Where KEY puts these values."""
+    def key_place(self, key_values: Sequence[Value]) -> int:
+        """The partition of these values by KEY."""
         total = 0
-        for value, kind in zip(found, self.kinds, strict=True):
+        for value, kind in zip(key_values, self.kinds, strict=True):
             total = crc32(b"\0" if value is None else self._hashed(value, kind), total)
         return total % self.number
 
     def refusal(self, row: Row) -> Refused:
-        """1526, with the value where there is one."""
+        """Error 1526, with the value for a partitioning function."""
         if self.compiled is None:
             return ErrNoPartitionForGivenValue("from column_list")
         value = self.value(row)
@@ -176,7 +184,7 @@ def _by_sort_key(value: Value, kind: FieldType) -> bytes:
 
 
 def _by_weight(value: Value, kind: FieldType) -> bytes:
-    """Values that are equal have the same."""
+    """The hashed bytes of a value. Equal values have equal bytes."""
     if kind.family == Family.STRING or kind.Tp in (TypeCode.ENUM, TypeCode.SET):
         text = values.to_text(value, kind)
         folds = collation(kind.Collate).fold in (unicode_fold, as_cs_fold)
@@ -184,7 +192,7 @@ def _by_weight(value: Value, kind: FieldType) -> bytes:
     if kind.family == Family.BYTES:
         return bytes(value)
     if kind.Tp == TypeCode.BIT:
-        return values.to_bytes(value, kind).rstrip(b" ")  # as if it were a text that pads
+        return values.to_bytes(value, kind).rstrip(b" ")  # as a padded text
     if kind.family in (Family.INT, Family.UINT):
         return str(value).encode()
     if kind.family == Family.FLOAT:
@@ -197,7 +205,7 @@ _HASHED = {KeyAlgorithm.SORT_KEYS: _by_sort_key, KeyAlgorithm.WEIGHTS: _by_weigh
 
 
 def number_key(value: int | None) -> Key:
-    """A whole number or NULL as it compares; MAXVALUE is BEYOND."""
+    """The sort key of a whole number or NULL; MAXVALUE is BEYOND."""
     return (0,) if value is None else (1, value)
 
 
@@ -208,7 +216,7 @@ def _number_key(text: str) -> Key:
 
 
 def value_of_text(text: str, kind: FieldType) -> Value:
-    """The value of a definition's text, as the column holds it."""
+    """The value of a text in a definition, as stored in the column."""
     if text == "NULL":
         return None
     if text.startswith("'"):
@@ -219,24 +227,24 @@ def value_of_text(text: str, kind: FieldType) -> Value:
 
 
 def function_of(text: str, columns: Sequence[ColumnInfo]) -> Compiled:
-    """A partitioning function, ready to call. Raises 1054."""
+    """Compiles a partitioning function. Raises 1054."""
     visible = Visible.of_columns("", "", tuple(columns))
     return expressions.compiled(parse_expression(text), [visible], None, "partition function")
 
 
 def route_of(table: Any) -> Route:
-    """The route of a catalog Table's rows as readers see them; made once per revision."""
-    found: Route | None = table.route
-    if found is None:
+    """The route of a catalog Table for readers; built once per revision."""
+    route: Route | None = table.route
+    if route is None:
         info: TableInfo = table.info
         assert info.partition is not None
-        found = table.route = Route(info.cols, cut_of(info.partition))
-    return found
+        route = table.route = Route(info.cols, cut_of(info.partition))
+    return route
 
 
-def other_route(table: Any, found: PartitionInfo) -> Route:
-    """The route of the set that is not read, while partitions change."""
-    columns = tuple(each.L for each in found.ddl_columns)
-    algorithm = found.exuvia_ddl_key_algorithm
-    cut = Cut(found.ddl_type, found.ddl_expr, columns, found.others, algorithm)
+def other_route(table: Any, partition: PartitionInfo) -> Route:
+    """The route of the set that is not read, during a partition change."""
+    columns = tuple(column.L for column in partition.ddl_columns)
+    algorithm = partition.exuvia_ddl_key_algorithm
+    cut = Cut(partition.ddl_type, partition.ddl_expr, columns, partition.others, algorithm)
     return Route(table.info.cols, cut)

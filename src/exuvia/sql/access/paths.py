@@ -1,27 +1,27 @@
-"""How rows of one table are found: by key where the WHERE allows it, else by reading them all.
+"""Access paths to the rows of one table: by key if the WHERE allows it, else a scan of all rows.
 
-    Points       every part of the handle is given        get the rows        a = 1 AND b IN (2, 3)
-    UniquePoints every part of a unique index is given    entry, then row
+    Points       equalities on every part of the handle   get the rows        a = 1 AND b IN (2, 3)
+    UniquePoints equalities on all of a unique index      entry, then row
     KeyRange     a range of the clustered key             scan rows
     IndexRange   a range of an index                      scan entries, get rows
-    PartialRange the same, of a partial index             or another path, as constants are
-    Everything   nothing usable                           scan all rows
+    PartialRange a range of a partial index               or another path, by the run's constants
+    Path         no usable key                            scan all rows
 
-A path is chosen once per plan, from the shape alone; its bounds are computed at each run. Only
-PUBLIC indexes are read. A path finds every row that the WHERE keeps, and maybe more:
-`Found.covered` says whether it is exact by itself. `Found.rows` reads a snapshot: do not write to
-the table while it runs.
+A path is chosen once per plan, from the shape alone. Its bounds are computed at each run. Only
+PUBLIC indexes are read. A path returns every row that matches the WHERE, and maybe others:
+`PathRows.covered` is true if it returns only matching rows. `PathRows.rows` reads a snapshot: do
+not write to the table during the iteration.
 
-A path of a partitioned table: the same path in each partition that the WHERE leaves.
+The path of a partitioned table is that path in each partition that the WHERE leaves.
 
     Everywhere(path, choice).open -> one partition: its rows in the path's order
-                                     several: one after another, in no order
+                                     several: one partition after another, without order
     Throughout(path, choice).open -> by a global index: rows of all partitions in its order, without
                                      those of partitions that are not read
-    Alternatives(path, choice)    -> either of them, of the path or of the one instead of it
+    Alternatives(path, choice)    -> either of them, for an EitherPath
 
-Rows of a partitioned table are known above the catalog by handles that begin with their partition's
-id (catalog/table.py, `row_key`).
+Above the catalog, the handle of a row in a partitioned table begins with its partition's id
+(catalog/table.py, `row_key`).
 """
 
 from abc import ABC, abstractmethod
@@ -58,10 +58,10 @@ Rows = Iterator[tuple[bytes, Row]]
 
 
 class PathRows(NamedTuple):
-    """An opened path. `keys` were asked for singly, also of rows that are not there: of rows, of
-    entries of a unique index.
+    """An opened path.
 
-    `ordered`: the rows come in the path's order."""
+    `keys` were read one by one, also for missing rows: keys of rows, and of entries of a unique
+    index. `ordered`: the rows are in the path's order."""
 
     rows: Rows
     covered: bool
@@ -70,55 +70,56 @@ class PathRows(NamedTuple):
 
 
 class Path:
-    """See the module. `name` is what EXPLAIN prints, `index` what it reads by."""
+    """A scan of all rows, and the base class. `name` is for EXPLAIN, `index` is the key it uses."""
 
     name = "TableFullScan"
     short = False
     index: IndexInfo | None = None
     bounded = False
-    """Whether values at both ends of its range may make it short: only the rows will tell."""
+    """Whether the range has bounds on both sides, so that it may be short."""
     narrows = False
     """Whether a condition on a key limits the rows that it reads."""
     used: tuple[int, ...] | None = None
-    """Positions of the columns that are read of its rows; None: all of them."""
+    """Positions of the columns to decode; None means all."""
 
     def __init__(self, table: Table, covers: bool) -> None:
         self.table = table
         self.covers = covers
 
     def open(self, context: Execution, reverse: bool = False) -> PathRows:
-        """All rows, by handle."""
+        """All rows, ordered by handle."""
         return PathRows(self._all(context, reverse), self.covers)
 
     def _all(self, context: Execution, reverse: bool) -> Rows:
         return reader.scan(context.txn, self.table, None, reverse, self.used)
 
     def few(self, context: Execution, most: int) -> Iterable[bytes] | None:
-        """The payloads of the rows, in the path's order, where the path is exact by itself: no
-        handles, no iterators. None where only `open` tells, or for more than `most` rows."""
+        """The payloads of the rows in the path's order, if the path is exact, without handles.
+
+        None if only `open` can be used, or for more than `most` rows."""
         return None
 
     def count(self, context: Execution, most: int = -1) -> int | None:
-        """How many rows it finds, as reader.count says it; None where only reading them tells."""
+        """The number of rows as by reader.count; None if it is unknown without reading."""
         return reader.count(context.txn, self.table, most)
 
     def on(self, table: Table) -> Self:
-        """The same path in another revision of its table, one that `reads_as` it."""
-        made = copy(self)
-        made.table = table
-        return made
+        """The same path in another revision of its table that `reads_as` it."""
+        path = copy(self)
+        path.table = table
+        return path
 
     def everything(self, context: Execution, reverse: bool) -> PathRows:
-        """What remains where a constant is no exact bound: all rows, in the path's order or not."""
+        """All rows, without order: used if a constant is no exact bound."""
         return PathRows(self._all(context, reverse), covered=False, ordered=False)
 
     def resolved(self, context: Execution) -> "Path":
-        """The path that a run with these constants reads by."""
+        """The path used by a run with these constants."""
         return self
 
     @property
     def order(self) -> tuple[int, ...]:
-        """Positions whose ascending order the path follows: as far as handles keep whole values."""
+        """Positions in whose ascending order the rows are, as far as handles store whole values."""
         form, lengths = self.table.handle_form, self.table.handle_lengths
         if form is None:
             return self.table.handle_positions
@@ -126,12 +127,12 @@ class Path:
 
     @property
     def fixed(self) -> frozenset[int]:
-        """Positions that have one value in all rows found."""
+        """Positions that have the same value in all rows of the path."""
         return frozenset()
 
 
 def _whole_parts(lengths: Sequence[int]) -> int:
-    """How many first parts are not cut to a prefix."""
+    """The number of leading parts that are not prefixes."""
     return next((n for n, length in enumerate(lengths) if length >= 0), len(lengths))
 
 
@@ -149,18 +150,20 @@ class Matched(Path):
 
     @property
     def order(self) -> tuple[int, ...]:
-        """The key's parts, as long as their order is their values'."""
+        """The key's parts, as far as they are ordered by value."""
         if not key_codec.is_exact(self.table, self.match.key):
             return ()
         lengths = [part.length for part in self.match.key.idx_cols]
         return self.match.positions[: _whole_parts(lengths)]
 
     within: frozenset[bytes] | None = None
-    """Of a global index: partitions whose rows are read, as handles begin. It may tell of others:
-    of what is being dropped, of what only a later plan reads."""
+    """For a global index: the partitions to read, as prefixes of handles.
+
+    The index may have entries of other partitions: of those being dropped, and of those that only
+    later plans read."""
 
     def is_exact(self, context: Execution) -> bool:
-        """Whether the constants of a run are bounds of its key."""
+        """Whether the constants of a run are exact bounds of the key."""
         return spans(self.table, self.match, context) is not None
 
     @property
@@ -170,7 +173,7 @@ class Matched(Path):
 
 
 class Points(Matched):
-    """Rows by their whole handle."""
+    """Reads rows by their whole handle."""
 
     name = "Point_Get"
     short = True
@@ -184,7 +187,7 @@ class Points(Matched):
             self.name, self._single = "Batch_Point_Get", None
 
     def open(self, context: Execution, reverse: bool = False) -> PathRows:
-        """The rows that are there."""
+        """The rows with the handles of this run."""
         table = self.table
         if self._single is not None:
             value = self._bound(self._single(context))
@@ -200,8 +203,8 @@ class Points(Matched):
 
     def of(self, rows: Sequence[Values], context: Execution, reverse: bool = False) -> PathRows:
         """The existing rows with these handles."""
-        given = {key_codec.handle_from(self.table, values) for values in rows}
-        return self._rows_of(sorted(given, reverse=reverse), context)
+        handles = {key_codec.handle_from(self.table, values) for values in rows}
+        return self._rows_of(sorted(handles, reverse=reverse), context)
 
     def _rows_of(self, handles: list[bytes], context: Execution) -> PathRows:
         prefix = self.table.row_prefix
@@ -234,7 +237,7 @@ class Points(Matched):
 
 
 class UniquePoints(Matched):
-    """Rows by every value of a unique index."""
+    """Reads rows by all values of a unique index."""
 
     name = "Point_Get"
     short = True
@@ -243,18 +246,18 @@ class UniquePoints(Matched):
         return combinations(self.match, context) is not None
 
     def open(self, context: Execution, reverse: bool = False) -> PathRows:
-        """The rows whose entries are there."""
+        """The rows of the entries with the keys of this run."""
         rows = combinations(self.match, context)
         if rows is None:
             return self.everything(context, reverse)
-        given = {key_codec.unique_key(self.table, self.match.key, values) for values in rows}
-        wanted = sorted(given, reverse=reverse)
-        return PathRows(self._rows(context, wanted), self.covers, tuple(wanted))
+        key_set = {key_codec.unique_key(self.table, self.match.key, values) for values in rows}
+        points = sorted(key_set, reverse=reverse)
+        return PathRows(self._rows(context, points), self.covers, tuple(points))
 
-    def _rows(self, context: Execution, wanted: list[bytes]) -> Rows:
+    def _rows(self, context: Execution, points: list[bytes]) -> Rows:
         txn, table, within = context.txn, self.table, self.within
         form, decode = table.form(self.match.key), table.decoding(self.used)
-        for key in wanted:
+        for key in points:
             for handle in reader.unique_handles(txn, table, form, key):
                 if within is not None and handle[:PART_BYTES] not in within:
                     continue
@@ -265,7 +268,7 @@ class UniquePoints(Matched):
 
 BOTH_ENDS = 2
 NARROW = 4096
-"""Characters of a row, at most, that is read among many without asking how long it takes."""
+"""The largest number of characters of a row that counts as quick to read."""
 
 
 def _is_narrow(table: Table) -> bool:
@@ -278,7 +281,7 @@ def _is_narrow(table: Table) -> bool:
 
 
 class KeyRange(Matched):
-    """Rows by a range of the clustered key."""
+    """Reads rows by a range of the clustered key."""
 
     name = "TableRangeScan"
 
@@ -287,7 +290,7 @@ class KeyRange(Matched):
         self.bounded = len(match.range) == BOTH_ENDS and _is_narrow(table)
 
     def open(self, context: Execution, reverse: bool = False) -> PathRows:
-        """The rows of each range."""
+        """The rows of all ranges."""
         ranges = spans(self.table, self.match, context)
         if ranges is None:
             return self.everything(context, reverse)
@@ -309,12 +312,12 @@ class KeyRange(Matched):
 
 
 class IndexRange(Matched):
-    """Rows by a range of an index; without any term, by the index's order."""
+    """Reads rows by a range of an index; without any term, all rows in the index's order."""
 
     name = "IndexRangeScan"
 
     def open(self, context: Execution, reverse: bool = False) -> PathRows:
-        """The rows of each range's entries."""
+        """The rows of the entries in all ranges."""
         ranges = spans(self.table, self.match, context)
         if ranges is None:
             return self.everything(context, reverse)
@@ -332,16 +335,16 @@ class IndexRange(Matched):
                 handle = payload[1:] or key[form.keys.decode(key, keys.VALUES_AT)[1] :]
                 if within is not None and handle[:PART_BYTES] not in within:
                     continue
-                found = txn.get(table.row_key(handle))
-                if found is not None:
-                    yield handle, decode(found)
+                row_payload = txn.get(table.row_key(handle))
+                if row_payload is not None:
+                    yield handle, decode(row_payload)
 
 
 class EitherPath(Path, ABC):
-    """A path that another one is read instead of, where a run's constants do not fit it."""
+    """A path that is replaced by another one if the constants of a run do not allow it."""
 
     within: frozenset[bytes] | None = None
-    """As Matched has it."""
+    """As in Matched."""
 
     def __init__(self, table: Table, other: Path) -> None:
         super().__init__(table, covers=False)
@@ -349,21 +352,21 @@ class EitherPath(Path, ABC):
 
     @abstractmethod
     def is_exact(self, context: Execution) -> bool:
-        """Whether the constants of a run fit it."""
+        """Whether the constants of a run allow this path."""
 
     def instead(self) -> Path:
-        """The other one, of the same table or partition, its columns those that are read."""
+        """The other path, for the same table or partition and the same columns."""
         other = copy(self._other)
         other.table, other.used = self.table, self.used
         return other
 
     def resolved(self, context: Execution) -> Path:
-        """Which of both a run reads by."""
+        """The path that a run uses."""
         return self if self.is_exact(context) else self.instead().resolved(context)
 
 
 class PartialRange(IndexRange):
-    """A range of a partial index, where a run's constants imply its predicate; else another path.
+    """A range of a partial index, if the constants of a run imply its predicate; else another path.
 
     Partitioned tables have no partial indexes."""
 
@@ -374,12 +377,12 @@ class PartialRange(IndexRange):
         self._other = other
 
     def on(self, table: Table) -> Self:
-        made = super().on(table)
-        made._other = self._other.on(table)
-        return made
+        path = super().on(table)
+        path._other = self._other.on(table)
+        return path
 
     def resolved(self, context: Execution) -> Path:
-        """Which of both a run reads by."""
+        """The path that a run uses."""
         predicate = self.table.form(self.match.key).predicate
         assert predicate is not None, "a partial index has a predicate"
         if is_implied(predicate, self._terms, context):
@@ -389,7 +392,7 @@ class PartialRange(IndexRange):
         return other
 
     def open(self, context: Execution, reverse: bool = False) -> PathRows:
-        """The rows of each range's entries, or those of the other path in its order."""
+        """The rows of the entries in all ranges, or those of the other path in its order."""
         path = self.resolved(context)
         if path is self:
             return super().open(context, reverse)
@@ -397,18 +400,18 @@ class PartialRange(IndexRange):
 
 
 def watched_path(path: Path, watch: Watch, read: MeasuredStep, reads: Reads) -> Path:
-    """The same path, its rows and what it reads for them noted."""
+    """The same path; the watch measures its rows and its reads."""
 
     def opened(context: Execution, reverse: bool = False) -> PathRows:
         own = copy(context)
         own.txn = watch.reading(context.txn, reads)
         with watch.within(read):
-            found = path.open(own, reverse)
-        return found._replace(rows=watch.rows(read, found.rows))
+            path_rows = path.open(own, reverse)
+        return path_rows._replace(rows=watch.rows(read, path_rows.rows))
 
-    made = copy(path)
-    vars(made)["open"] = opened
-    return made
+    measured = copy(path)
+    vars(measured)["open"] = opened
+    return measured
 
 
 # -- partitioned tables ----------------------------------------------------------------------------
@@ -417,7 +420,7 @@ MOST_SHORT = 16
 
 
 class Everywhere(Path):
-    """See the module. `path` is that of the logical table: it says how, and is never opened."""
+    """A path in each partition. `path` is the path of the logical table and is never opened."""
 
     def __init__(self, path: Path, choice: PartitionChoice) -> None:
         super().__init__(path.table, path.covers)
@@ -431,35 +434,36 @@ class Everywhere(Path):
 
     @property
     def order(self) -> tuple[int, ...]:
-        """The path's."""
+        """The order of the path."""
         return self.path.order
 
     @property
     def fixed(self) -> frozenset[int]:
-        """The path's."""
+        """The fixed positions of the path."""
         return self.path.fixed
 
     def open(self, context: Execution, reverse: bool = False) -> PathRows:
-        """The rows of every partition left."""
+        """The rows of all remaining partitions."""
         parts = self.choice.parts(context)
-        given = self._by_part(context) if len(parts) > 1 else None
-        if given is None:
+        handles = self._by_part(context) if len(parts) > 1 else None
+        if handles is None:
             opened = [self._in(part).open(context, reverse) for part in parts]
         else:
-            parts = tuple(part for part in parts if part.physical_id in given)
+            parts = tuple(part for part in parts if part.physical_id in handles)
             opened = []
             for part in parts:
                 points = self._in(part)
                 assert isinstance(points, Points)
-                opened.append(points.of(given[part.physical_id], context, reverse))
-        asked = tuple(key for found in opened for key in found.keys)
-        covered = all(found.covered for found in opened)
+                opened.append(points.of(handles[part.physical_id], context, reverse))
+        read_keys = tuple(key for rows in opened for key in rows.keys)
+        covered = all(rows.covered for rows in opened)
         ordered = len(opened) == 1 and opened[0].ordered
-        return PathRows(_chained(parts, opened), covered, asked, ordered)
+        return PathRows(_chained(parts, opened), covered, read_keys, ordered)
 
     def _by_part(self, context: Execution) -> dict[int, list[Values]] | None:
-        """Handles by partition, so that each is looked up in its own partition only. None if the
-        condition is not a list of handles."""
+        """Handles by partition, so that each handle is read only in its own partition.
+
+        None if the condition is not a list of handles."""
         path = self.path
         if type(path) is not Points or path.match.positions != path.table.handle_positions:
             return None
@@ -469,25 +473,25 @@ class Everywhere(Path):
     def count(self, context: Execution, most: int = -1) -> int | None:
         total = 0
         for part in self.choice.parts(context):
-            found = self._in(part).count(context, most)
-            if found is None:
+            rows = self._in(part).count(context, most)
+            if rows is None:
                 return None
-            total += found
+            total += rows
             if 0 <= most < total:
                 break
         return total
 
     def _in(self, part: Table) -> Path:
-        found = self._paths.get(part.physical_id)
-        if found is None:
-            found = copy(self.path)
-            found.table = part
-            self._paths[part.physical_id] = found
-        return found
+        path = self._paths.get(part.physical_id)
+        if path is None:
+            path = copy(self.path)
+            path.table = part
+            self._paths[part.physical_id] = path
+        return path
 
 
 class Throughout(Everywhere):
-    """See the module. `path` is by a global index of the logical table, and is opened."""
+    """A path by a global index of the logical table."""
 
     def __init__(self, path: Matched | EitherPath, choice: PartitionChoice) -> None:
         super().__init__(path, choice)
@@ -495,8 +499,9 @@ class Throughout(Everywhere):
         self.short = path.short
 
     def open(self, context: Execution, reverse: bool = False) -> PathRows:
-        """The rows of the partitions left, of one look at the index; where a constant is no bound,
-        all rows of each of them."""
+        """The rows of the remaining partitions, from one scan of the index.
+
+        If a constant is no exact bound: all rows of each partition."""
         if not self._by.is_exact(context):
             return super().open(context, reverse)
         path = copy(self._by)
@@ -505,8 +510,9 @@ class Throughout(Everywhere):
 
 
 class Alternatives(Everywhere):
-    """Of a path that another one may be read instead of: each is over the partitions in its own
-    way, as only one of both may be by a global index."""
+    """The path of an EitherPath on a partitioned table.
+
+    Each of its two paths reads the partitions in its own way: only one may use a global index."""
 
     def __init__(self, path: EitherPath, choice: PartitionChoice) -> None:
         super().__init__(path, choice)
@@ -515,18 +521,18 @@ class Alternatives(Everywhere):
         self._first = (Throughout if is_global else Everywhere)(path, choice)
 
     def open(self, context: Execution, reverse: bool = False) -> PathRows:
-        """The rows of the one that a run reads by."""
+        """The rows of the path that the run uses."""
         return self.resolved(context).open(context)._replace(ordered=False)
 
     def resolved(self, context: Execution) -> Path:
-        """That one, over the partitions."""
+        """The path that the run uses, over the partitions."""
         if self._either.is_exact(context):
             return self._first
         return over_partitions(self._either.instead(), self.choice).resolved(context)
 
 
 def over_partitions(path: Path, choice: PartitionChoice) -> Everywhere:
-    """The path of a partitioned table, by that of the logical one."""
+    """The path over the partitions of a table; `path` is the path of the logical table."""
     if isinstance(path, EitherPath):
         return Alternatives(path, choice)
     if isinstance(path, Matched) and path.match.key.is_global:
@@ -535,14 +541,14 @@ def over_partitions(path: Path, choice: PartitionChoice) -> Everywhere:
 
 
 def _chained(parts: Sequence[Table], opened: Sequence[PathRows]) -> Rows:
-    for part, found in zip(parts, opened, strict=True):
+    for part, path_rows in zip(parts, opened, strict=True):
         physical = keys.u64(part.physical_id)
-        for handle, row in found.rows:
+        for handle, row in path_rows.rows:
             yield physical + handle, row
 
 
 def in_partitions(path: Path, terms: Terms, named: Sequence[str]) -> Path:
-    """The path as it is for an ordinary table. Raises 1735, 1747."""
+    """The path of a table, partitioned or not. Raises 1735, 1747."""
     if not path.table.is_partitioned:
         if named:
             raise ErrPartitionClauseOnNonpartitioned()
@@ -551,7 +557,7 @@ def in_partitions(path: Path, terms: Terms, named: Sequence[str]) -> Path:
 
 
 def has_equality(path: Path) -> bool:
-    """Whether a key narrows the rows by a value."""
+    """Whether a key narrows the rows by an equality."""
     inner = path.path if isinstance(path, Everywhere) else path
     match = getattr(inner, "match", None)
     return match is not None and bool(match.equal)

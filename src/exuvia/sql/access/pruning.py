@@ -1,14 +1,14 @@
-"""Which partitions a WHERE leaves: those that may hold a row it keeps, and maybe more.
+"""Partition pruning: the partitions that may have rows of a WHERE. May return others, too.
 
-    cut by             terms used                                     left
+    partitioned by     terms used                                     remaining
     RANGE (c)          c = <> IN BETWEEN                              a run of partitions, or points
-    RANGE (f(c))       f rises with c (YEAR, TO_DAYS, ...): likewise, by f's values; else c = only
-    RANGE COLUMNS      leading columns                                partitions whose bounds meet
-    LIST (c), COLUMNS  any comparison of its columns                  those with a value that fits
+    RANGE (f(c))       if f rises with c (YEAR, TO_DAYS, ...): the same by f's values; else c = only
+    RANGE COLUMNS      leading columns                                partitions with bounds in range
+    LIST (c), COLUMNS  any comparison of its columns                  those with a matching value
     HASH, KEY          = and IN of all columns                        points
 
-Planned once from the shape, computed at each run from the constants; what is inexact prunes
-nothing. `PARTITION (p, q)` leaves only the partitions it names.
+It is planned once from the shape, and computed from the constants of each run. Inexact constants
+prune nothing. `PARTITION (p, q)` allows only the named partitions.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ class Side(NamedTuple):
 
 
 class PartitionChoice:
-    """Which partitions of a table a statement reads. `named`: None, or places in PARTITION ()."""
+    """The partitions that a statement reads. `named` are the partitions in PARTITION ()."""
 
     def __init__(self, table: Table, terms: Terms, named: Sequence[str] = ()) -> None:
         self.table = table
@@ -50,97 +50,102 @@ class PartitionChoice:
         self._terms = tuple(term for term in terms.usable if term.position in self._reads)
 
     def parts(self, context: Execution) -> tuple[Table, ...]:
-        """The partitions, in order."""
+        """The remaining partitions, in order."""
         places = self._named & self.places(context) if self._terms else self._named
         if len(places) == self.route.number:
             return self.table.parts
         return tuple(part for n, part in enumerate(self.table.parts) if n in places)
 
     def names(self, context: Execution) -> str:
-        """For EXPLAIN: p0,p1 or all or dual."""
+        """The text for EXPLAIN: p0,p1 or all or dual."""
         chosen = self.parts(context)
         if len(chosen) == len(self._every):
             return "all"
         ids = {part.physical_id for part in chosen}
-        found = [each.name.O for each in self.route.cut.definitions if each.id in ids]
-        return ",".join(found) or "dual"
+        part_names = [
+            definition.name.O for definition in self.route.cut.definitions if definition.id in ids
+        ]
+        return ",".join(part_names) or "dual"
 
     def places(self, context: Execution) -> Places:
-        """Places of the partitions that the terms leave."""
+        """The places of the partitions that the terms leave."""
         sides = self._sides(context)
         if sides is None:
             return frozenset()
         points = self._points(sides)
-        for position, each in sides.items():  # a NULL says where a row is, and bounds nothing
-            sides[position] = [side for side in each if side.operator != "null"]
-        found = self._every if points is None else points
+        for position, comparisons in sides.items():  # NULL selects a point and bounds nothing
+            sides[position] = [side for side in comparisons if side.operator != "null"]
+        remaining = self._every if points is None else points
         kind = self.route.cut.type
         if kind == PartitionType.RANGE and self.route.compiled is None:
-            return found & _by_columns(self.route, sides)
+            return remaining & _by_columns(self.route, sides)
         if kind == PartitionType.RANGE:
-            return found & self._by_function(sides)
+            return remaining & self._by_function(sides)
         if kind == PartitionType.LIST:
-            return found & self._by_values(sides)
-        return found
+            return remaining & self._by_values(sides)
+        return remaining
 
     def _sides(self, context: Execution) -> dict[int, list[Side]] | None:
-        """Comparisons by position; None where one is never true."""
-        found: dict[int, list[Side]] = {}
+        """Comparisons by position; None if one is never true."""
+        sides_by_position: dict[int, list[Side]] = {}
         columns = self.table.info.cols
         for term in self._terms:
-            given = _values(term, columns[term.position].type, context)
-            if given is INEXACT:
+            bounds = _values(term, columns[term.position].type, context)
+            if bounds is INEXACT:
                 continue
-            if term.operator == "<=>" and not given:
-                found.setdefault(term.position, []).append(Side("null", frozenset((None,))))
+            if term.operator == "<=>" and not bounds:
+                sides_by_position.setdefault(term.position, []).append(
+                    Side("null", frozenset((None,)))
+                )
                 continue
-            if not given:
+            if not bounds:
                 return None
-            sides = found.setdefault(term.position, [])
+            sides = sides_by_position.setdefault(term.position, [])
             is_equal = term.operator in EQUALITIES
-            value = frozenset(given) if is_equal else given[0]
+            value = frozenset(bounds) if is_equal else bounds[0]
             sides.append(Side("in" if is_equal else term.operator, value))
-        return found
+        return sides_by_position
 
     # -- points ------------------------------------------------------------------------------------
 
     def _points(self, sides: dict[int, list[Side]]) -> Places | None:
-        """Where the combinations of given values lie; None where a column is not given."""
-        given = []
+        """The places of all combinations of values; None if a column has no equality."""
+        columns = []
         for position in self._reads:
             chosen = [s.value for s in sides.get(position, ()) if s.operator in ("in", "null")]
             if not chosen:
                 return None
-            given.append(min(chosen, key=len))
+            columns.append(min(chosen, key=len))
         number = 1
-        for values in given:
+        for values in columns:
             number *= len(values)
         if number > MOST_POINTS:
             return None
-        found = set()
-        for values in product(*given):
+        places = set()
+        for values in product(*columns):
             place = self._place(values)
             if place is None:
                 return None
-            found.add(place)
-        return frozenset(found - {NOWHERE})
+            places.add(place)
+        return frozenset(places - {NOWHERE})
 
     def by_part(
         self, positions: Sequence[int], rows: Sequence[tuple[Value, ...]]
     ) -> dict[int, list[tuple[Value, ...]]] | None:
-        """Values of columns at these positions, by the id of the partition that their row lies in;
-        None where they do not tell."""
+        """The rows of values by the id of their partition; None if the place is unknown.
+
+        `positions` are the positions of the values' columns."""
         if not self._reads or not set(self._reads) <= set(positions):
             return None
         reads = [positions.index(position) for position in self._reads]
-        found: dict[int, list[tuple[Value, ...]]] = {}
+        values_by_part: dict[int, list[tuple[Value, ...]]] = {}
         for values in checked(rows):
             place = self._place([values[n] for n in reads])
             if place is None:
                 return None
             if place != NOWHERE:
-                found.setdefault(self.table.parts[place].physical_id, []).append(values)
-        return found
+                values_by_part.setdefault(self.table.parts[place].physical_id, []).append(values)
+        return values_by_part
 
     def _place(self, values: Sequence[Value]) -> int | None:
         row: list[Value] = [None] * len(self.table.info.cols)
@@ -177,12 +182,12 @@ class PartitionChoice:
         return _run(self.route.bounds, low, high)
 
     def _by_values(self, sides: dict[int, list[Side]]) -> Places:
-        """Partitions with a value that every comparison lets through, and the default one."""
+        """The partitions with a value that passes all comparisons, and the default one."""
         route = self.route
         is_column = route.compiled is not None and isinstance(route.compiled.bound, Column)
         if route.compiled is not None and not is_column:
             return self._every
-        found = {route.default} - {NOWHERE}
+        places = {route.default} - {NOWHERE}
         for key, place in route.listed.items():
             parts = (key,) if is_column else key
             checks = zip(self._reads, parts, strict=True)
@@ -191,8 +196,8 @@ class PartitionChoice:
                 for n, (position, part) in enumerate(checks)
                 for side in sides.get(position, ())
             ):
-                found.add(place)
-        return frozenset(found)
+                places.add(place)
+        return frozenset(places)
 
     def _lets(self, n: int, part: Key, side: Side) -> bool:
         if part == (0,):
@@ -213,24 +218,24 @@ def _keyed(route: Route, n: int) -> Value:
 
 
 def _run(bounds: Sequence[Key], low: Key, high: Key) -> Places:
-    """Partitions whose rows may lie in low..high; a partition ends before its bound."""
-    found = set()
+    """The partitions that may have rows in low..high. A partition ends before its bound."""
+    places = set()
     begins: Key = (-1,)
     for n, bound in enumerate(bounds):
         if low < bound and begins <= high:
-            found.add(n)
+            places.add(n)
         begins = bound
-    return frozenset(found)
+    return frozenset(places)
 
 
 def _by_columns(route: Route, sides: dict[int, list[Side]]) -> Places:
-    """RANGE COLUMNS: leading equalities, then the range of the next column."""
+    """Prunes RANGE COLUMNS by leading equalities, then by the range of the next column."""
     low: list[Key] = []
     high: list[Key] = []
     open_low = open_high = False
     for n, position in enumerate(route.positions):
-        given = sides.get(position, ())
-        points = [s.value for s in given if s.operator == "in"]
+        column_sides = sides.get(position, ())
+        points = [s.value for s in column_sides if s.operator == "in"]
         keys = sorted(route.column_key(n, value) for value in min(points, key=len, default=()))
         if keys:
             low.append(keys[0])
@@ -238,8 +243,12 @@ def _by_columns(route: Route, sides: dict[int, list[Side]]) -> Places:
             if len(keys) > 1:
                 break
             continue
-        lows = [(route.column_key(n, s.value), s.operator) for s in given if s.operator[0] == ">"]
-        highs = [(route.column_key(n, s.value), s.operator) for s in given if s.operator[0] == "<"]
+        lows = [
+            (route.column_key(n, s.value), s.operator) for s in column_sides if s.operator[0] == ">"
+        ]
+        highs = [
+            (route.column_key(n, s.value), s.operator) for s in column_sides if s.operator[0] == "<"
+        ]
         if lows:
             key, operator = max(lows)
             low.append(key)
@@ -253,26 +262,26 @@ def _by_columns(route: Route, sides: dict[int, list[Side]]) -> Places:
 
 
 def _between(bounds: Sequence[Key], low: Key, high: Key, open_low: bool, open_high: bool) -> Places:
-    """Partitions that may have rows whose first values are low..high."""
-    found = set()
+    """The partitions that may have rows whose first values are in low..high."""
+    places = set()
     before: Key = ()
     for n, bound in enumerate(bounds):
         ends = bound[: len(low)] < low or (bound == low)
         first = before[: len(high)]
         begins = bool(before and high) and (first > high or (open_high and first == high))
         if not ends and not begins:
-            found.add(n)
+            places.add(n)
         before = bound
-    return frozenset(found)
+    return frozenset(places)
 
 
 def _values(term: Term, kind: Any, context: Execution) -> Value:
-    """The term's constants as bounds, without those that are never equal; INEXACT."""
+    """The term's constants as bounds, without those that are never equal, or INEXACT."""
     bound = bounder(kind, term.operator in EQUALITIES)
-    found = [bound(constant(context)) for constant in term.constants]
-    if any(value is INEXACT for value in found):
+    bounds = [bound(constant(context)) for constant in term.constants]
+    if any(value is INEXACT for value in bounds):
         return INEXACT
-    return [value for value in found if value is not NOTHING]
+    return [value for value in bounds if value is not NOTHING]
 
 
 def _positions(route: Route) -> tuple[int, ...]:
@@ -284,7 +293,7 @@ def _positions(route: Route) -> tuple[int, ...]:
 
 
 def _rises(bound: Expr) -> bool:
-    """Whether the function never falls when its column rises."""
+    """Whether the function never decreases when its column increases."""
     if isinstance(bound, Column):
         return True
     name = getattr(bound, "function", "")
@@ -293,25 +302,27 @@ def _rises(bound: Expr) -> bool:
 
 
 def _uncast(bound: Expr) -> Expr:
-    """A moment as another kind of moment keeps its order."""
+    """The argument of a cast between DATE and DATETIME, which does not change the order."""
     if isinstance(bound, Cast) and {bound.type.family, bound.argument.type.family} <= _MOMENTS:
         return bound.argument
     return bound
 
 
 def _in_use(table: Table) -> Places:
-    """Places of the partitions that are read: not of those being dropped."""
-    found = table.info.partition
-    assert found is not None
-    unused = found.unused
-    return frozenset(n for n, each in enumerate(found.definitions) if each.id not in unused)
+    """The places of the partitions that are read; excludes those being dropped."""
+    partition = table.info.partition
+    assert partition is not None
+    unused = partition.unused
+    return frozenset(
+        n for n, definition in enumerate(partition.definitions) if definition.id not in unused
+    )
 
 
 def places_named(table: Table, named: Sequence[str]) -> Places:
-    """Places of the partitions of PARTITION (). Raises 1735."""
-    found = table.info.partition
-    assert found is not None
-    names = [each.name.L for each in found.definitions]
+    """The places of the partitions in PARTITION (). Raises 1735."""
+    partition = table.info.partition
+    assert partition is not None
+    names = [definition.name.L for definition in partition.definitions]
     for text in named:
         if text.lower() not in names:
             raise ErrUnknownPartition(text, table.info.name.O)

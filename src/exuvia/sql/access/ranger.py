@@ -1,19 +1,18 @@
-"""The conditions of a WHERE that a key can serve: column, comparison, constant.
+"""Ranges of keys from the conditions of a WHERE that compare a column with a constant.
 
     a = 1 AND b IN (2, 3) AND c > 4 AND d BETWEEN 5 AND 6 AND (e = 7 OR f = 8)
     Term(a, =)  Term(b, in)   Term(c, >)  Term(d, >=) Term(d, <=)   no term: left to the evaluator
 
-`a IS NULL` and `a <=> 1` are equalities too, "<=>", of which NULL is a value. A unique key may have
-many of it, so they make no point of one. An outer join fills up with NULL: what looks below it
-leaves them out (`Terms.strict`).
+`a IS NULL` and `a <=> 1` are equalities with the operator "<=>". They are no points, since a unique
+key may have many NULLs. They are not used below an outer join, which adds NULLs (`Terms.strict`).
 
-What the terms of a WHERE give for a key: equalities of first parts, then a range of the next.
+`match` selects the terms for a key: equalities of its first parts, then a range of the next part.
 
     key (a, b, c)    a = 1 AND b IN (2, 3) AND c > 4     equal (a, b)   range (c >)     whole: no
                      a = 1 AND c > 4                     equal (a)      no range: b is missing
 
-`spans` turns that into ranges of store keys at each run; None where a constant is no exact bound
-for its column, and then the path has to read everything. Constants as bounds of a key:
+`spans` computes ranges of store keys from a match at each run. It returns None if a constant is no
+exact bound for its column; the path then reads all rows. Constants as bounds of a key:
 
     column      constant                      bound
     INT, UINT   whole number, '12'            the number
@@ -26,21 +25,21 @@ for its column, and then the path has to read everything. Constants as bounds of
     any         NULL                          NOTHING: no comparison with NULL is true
     any         anything else                 INEXACT: the condition is left to the evaluator
 
-Bounds on TIMESTAMP columns: kept in UTC, compared as local time of the session's zone.
+TIMESTAMPs are stored in UTC and compared as local times of the session's zone:
 
     local time             UTC                                   bound
     any other              one moment                            exact
     twice, in autumn       two, an hour apart                    =  INEXACT    < >  the outer one
-    never, in spring       two guesses around the change         likewise
-    names its own zone     left to the evaluator                 INEXACT
+    never, in spring       two guesses around the change         =  INEXACT    < >  the outer one
+    with its own zone      left to the evaluator                 INEXACT
 
-A bound never leaves out a row the condition would keep; the condition itself is evaluated again
-wherever the bound says less than it.
+A bound never excludes a row that matches the condition. If the bound is wider than the condition,
+the condition is evaluated again.
 
-Expressions that an index holds: a WHERE that says `a + 1 = 5` is as good as one that names the
-hidden column of an index on (a + 1), or an indexed generated column of the same type. The texts
-compared are those of parse/restore.py. A literal is part of the text, so plans of tables with such
-indexes are not kept by shape.
+Indexed expressions: `a + 1 = 5` is a condition on the hidden column of an index on (a + 1), or on
+an indexed generated column of the same type. Expressions are compared by the texts of
+parse/restore.py. These texts include literals, so plans of tables with such indexes are not cached
+by shape.
 """
 
 import re
@@ -76,7 +75,7 @@ from exuvia.sql.parse.text import parse_expression
 
 
 class _Mark:
-    """A bound that is no value."""
+    """A bound that is not a value."""
 
 
 INEXACT: Final = _Mark()
@@ -96,7 +95,9 @@ Maker = Callable[[Value, FieldType], Value]
 
 
 def bounder(kind: FieldType, equality: bool) -> Bounder:
-    """How a value becomes a bound on a column of that type: the bound, or NOTHING, or INEXACT."""
+    """Returns the converter of constants to bounds on a column of that type.
+
+    The converter returns the bound, NOTHING or INEXACT."""
     if kind.Tp in (TypeCode.ENUM, TypeCode.SET, TypeCode.YEAR, TypeCode.BIT):
         make: Maker = _named if equality else _inexact
     else:
@@ -125,7 +126,7 @@ def _integer(value: Value, kind: FieldType) -> Value:
 
 
 def _whole(value: object) -> int | None:
-    """The whole number a value is, without doubt."""
+    """The whole number that equals the value exactly, else None."""
     if isinstance(value, str):
         return whole(value) if _WHOLE(value) else None
     if isinstance(value, Decimal | float):
@@ -167,13 +168,13 @@ def _moment(value: Value, kind: FieldType) -> Value:
     return _of_day(packed, kind)
 
 
-def _typed_moment(given: TypedValue, kind: FieldType) -> Value:
-    """A TIME compares with a TIME alone: with a day it is a time of today."""
-    family = given.type.family
+def _typed_moment(moment: TypedValue, kind: FieldType) -> Value:
+    """The bound of a typed constant. A TIME is a bound only for TIMEs: else it depends on today."""
+    family = moment.type.family
     is_time = family == Family.TIME
     if family not in _MOMENTS or is_time != (kind.family == Family.TIME):
         return INEXACT
-    return _of_day(given.value << _DAY_BITS if family == Family.DATE else given.value, kind)
+    return _of_day(moment.value << _DAY_BITS if family == Family.DATE else moment.value, kind)
 
 
 def _of_day(packed: int, kind: FieldType) -> Value:
@@ -183,13 +184,13 @@ def _of_day(packed: int, kind: FieldType) -> Value:
 
 
 def _named(value: Value, kind: FieldType) -> Value:
-    """ENUM by its word; the others only by number."""
+    """The number of an ENUM's element. SET and BIT have bounds only for numbers."""
     if isinstance(value, int) and kind.Tp != TypeCode.YEAR:
         return value if 0 <= value < 1 << 64 else INEXACT
     if kind.Tp != TypeCode.ENUM or not isinstance(value, str):
         return INEXACT
-    found = [n for n, word in enumerate(kind.Elems or ()) if word == value]
-    return found[0] + 1 if found else INEXACT
+    numbers = [n for n, word in enumerate(kind.Elems or ()) if word == value]
+    return numbers[0] + 1 if numbers else INEXACT
 
 
 _BOUNDS: dict[Family, Callable[[Value, FieldType], Value]] = {
@@ -208,7 +209,9 @@ _BOUNDS: dict[Family, Callable[[Value, FieldType], Value]] = {
 # -- terms -----------------------------------------------------------------------------------------
 
 Resolve = Callable[[exp.Column], int | None]
-Expressions = Mapping[str, int]  # text of an expression -> position of the column that holds it
+Expressions = Mapping[
+    str, int
+]  # text of an expression -> position of the indexed column with its value
 
 _COMPARISONS: dict[type, str] = {
     exp.EQ: "=",
@@ -221,10 +224,11 @@ _MIRRORED = {"=": "=", "<=>": "<=>", "!=": "!=", ">": "<", ">=": "<=", "<": ">",
 
 
 class Term(NamedTuple):
-    """`conjunct` counts the parts of the WHERE, so that one knows which of them a path covers.
+    """A comparison of a column with constants.
 
-    `computed`: not the column is named but the expression that it holds. `zone`: the constants are
-    local times of it, the column is kept in UTC."""
+    `conjunct` is the number of the WHERE's part, to know which parts a path covers. `computed`: the
+    condition has the column's expression instead of its name. `zone`: the constants are local times
+    of this zone, the column is stored in UTC."""
 
     position: int
     operator: str
@@ -235,15 +239,15 @@ class Term(NamedTuple):
 
     @property
     def asks_null(self) -> bool:
-        """IS NULL."""
+        """Whether this is IS NULL."""
         return self.operator == "<=>" and self.constants == (_null,)
 
 
 class Terms(NamedTuple):
-    """What a WHERE offers: usable terms, and how many conjuncts there are in all.
+    """The usable terms of a WHERE, and the number of all its conjuncts.
 
-    `others`: != , IS NULL and IS NOT NULL, which no range serves, but a partial index may
-    follow from."""
+    `others`: != , IS NULL and IS NOT NULL. They have no range, but may imply the predicate of a
+    partial index."""
 
     usable: tuple[Term, ...]
     conjuncts: int
@@ -251,14 +255,14 @@ class Terms(NamedTuple):
 
     @property
     def strict(self) -> "Terms":
-        """Without those that are true of NULL."""
+        """The terms that are never true of NULL."""
         usable = tuple(term for term in self.usable if term.operator != "<=>")
         others = tuple(term for term in self.others if term.operator != "is null")
         return Terms(usable, self.conjuncts, others)
 
     @property
     def plain(self) -> "Terms":
-        """Without those of columns that are not compared as they are kept."""
+        """The terms whose columns are compared as stored."""
         usable = tuple(term for term in self.usable if term.zone is None)
         return Terms(usable, self.conjuncts, self.others)
 
@@ -272,17 +276,21 @@ def terms_of(
 ) -> Terms:
     """The terms of a WHERE.
 
-    `resolve` gives a column's position, None for what is not this table's; `zoned` likewise of
-    columns that the session's `zone` shows as something else than they are."""
+    `resolve` returns a column's position, or None for a column of another table. `zoned` does the
+    same for columns whose values depend on the session's `zone`."""
     conjuncts = [] if where is None else list(conjuncts_of(where))
     place = _Places(resolve, expressions or {})
-    found = [term for n, each in enumerate(conjuncts) for term in _terms(each, n, place)]
+    terms = [term for n, conjunct in enumerate(conjuncts) for term in _terms(conjunct, n, place)]
     if zone is not None:
         local = _Places(zoned, {})
-        met = (term for n, each in enumerate(conjuncts) for term in _terms(each, n, local))
-        found += [term._replace(zone=zone) for term in met]
-    others = tuple(term for n, each in enumerate(conjuncts) for term in _others(each, n, place))
-    return Terms(tuple(found), len(conjuncts), others)
+        local_terms = (
+            term for n, conjunct in enumerate(conjuncts) for term in _terms(conjunct, n, local)
+        )
+        terms += [term._replace(zone=zone) for term in local_terms]
+    others = tuple(
+        term for n, conjunct in enumerate(conjuncts) for term in _others(conjunct, n, place)
+    )
+    return Terms(tuple(terms), len(conjuncts), others)
 
 
 def _others(tree: Tree, number: int, places: "_Places") -> Iterator[Term]:
@@ -297,7 +305,7 @@ def _others(tree: Tree, number: int, places: "_Places") -> Iterator[Term]:
 
 
 def conjuncts_of(tree: Tree) -> Iterator[Tree]:
-    """What must all be true, one by one."""
+    """The conjuncts of a condition."""
     if isinstance(tree, exp.And):
         yield from conjuncts_of(tree.this)
         yield from conjuncts_of(tree.expression)
@@ -308,25 +316,25 @@ def conjuncts_of(tree: Tree) -> Iterator[Tree]:
 
 
 class _Places:
-    """Where the column stands that a tree is: named, or meant by the expression it holds."""
+    """Finds the column of a tree: a name, or the expression of an indexed column."""
 
     def __init__(self, resolve: Resolve, expressions: Expressions) -> None:
         self._resolve = resolve
         self._expressions = expressions
 
     def find(self, tree: Tree) -> tuple[int, bool] | None:
-        """(position, whether it is computed), None for anything else."""
+        """(position, whether it is computed); None for any other tree."""
         if isinstance(tree, exp.Column):
             position = self._resolve(tree)
             return None if position is None else (position, False)
         if not self._expressions:
             return None
-        found = self._expressions.get(matched_text(tree))
-        if found is None or any(
+        position_of_expression = self._expressions.get(matched_text(tree))
+        if position_of_expression is None or any(
             self._resolve(column) is None for column in walks.find_all(tree, exp.Column)
         ):
             return None
-        return found, True
+        return position_of_expression, True
 
 
 def _terms(tree: Tree, number: int, places: _Places) -> Iterator[Term]:
@@ -344,19 +352,23 @@ def _terms(tree: Tree, number: int, places: _Places) -> Iterator[Term]:
         if place is not None and not place[1]:
             yield Term(place[0], "<=>", (_null,), number)
     elif isinstance(tree, exp.NullSafeEQ):
-        met = (term for term in _comparison(tree, "<=>", number, places) if not term.computed)
-        yield from met
+        comparisons = (
+            term for term in _comparison(tree, "<=>", number, places) if not term.computed
+        )
+        yield from comparisons
     elif isinstance(tree, exp.In) and tree.args.get("query") is None:
         place = places.find(tree.this)
         constants = [comparand_of(expression) for expression in tree.expressions]
-        usable = tuple(each for each in constants if each is not None)
+        usable = tuple(constant for constant in constants if constant is not None)
         if place is not None and usable and len(usable) == len(constants):
             yield Term(place[0], "in", usable, number, place[1])
 
 
 def _beside(mine: ConstantOf, other: ConstantOf) -> ConstantOf:
-    """One end of a BETWEEN. It compares all three together: `text BETWEEN 0 AND '5'` as numbers, so
-    that neither end is a bound of texts."""
+    """One end of a BETWEEN, INEXACT if both ends together are not a bound.
+
+    BETWEEN compares all three values as one type: `text BETWEEN 0 AND '5'` compares numbers, so
+    neither end is a bound of texts."""
 
     def constant(context: Execution) -> Value:
         value, beside = mine(context), other(context)
@@ -388,14 +400,14 @@ def _comparison(tree: Tree, operator: str, number: int, places: _Places) -> Iter
 
 
 class Doubtful(NamedTuple):
-    """A local time that is not exactly one moment: the first and the last it may be, packed."""
+    """A local time that is not exactly one moment: the first and the last possible one, packed."""
 
     first: int
     last: int
 
 
 def zoned_bounder(kind: FieldType, equality: bool, zone: tzinfo | None) -> Bounder:
-    """As `bounder`, of local times of that zone; a range's bound may be Doubtful."""
+    """As `bounder`, for local times of that zone. A range's bound may be Doubtful."""
     plain = bounder(kind, equality)
     if zone is None:
         return plain
@@ -406,16 +418,16 @@ def zoned_bounder(kind: FieldType, equality: bool, zone: tzinfo | None) -> Bound
         local = plain(value)
         if local is INEXACT or local is NOTHING:
             return local
-        found = _moments(local, zone)
-        if found is None or (equality and found.first != found.last):
+        moments = _moments(local, zone)
+        if moments is None or (equality and moments.first != moments.last):
             return INEXACT
-        return found.first if found.first == found.last else found
+        return moments.first if moments.first == moments.last else moments
 
     return bound
 
 
 def _moments(local: int, zone: tzinfo) -> Doubtful | None:
-    """None for what no calendar has."""
+    """The moments of a local time in UTC; None outside the calendar's range."""
     try:
         moment = to_moment(local).replace(tzinfo=zone)
         both = [from_moment(moment.replace(fold=fold).astimezone(UTC)) for fold in (0, 1)]
@@ -432,8 +444,10 @@ Values = tuple[Value, ...]
 
 
 class Match(NamedTuple):
-    """See the module. `equals` and `ranges` say how constants become bounds, `prefixed` whether a
-    part is cut to some characters; all go part by part."""
+    """The terms for the parts of a key.
+
+    For each part: `equals` and `ranges` convert constants to bounds, `prefixed` is true if the part
+    is a prefix."""
 
     key: IndexInfo
     positions: tuple[int, ...]
@@ -445,7 +459,7 @@ class Match(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether every part is given, and none may be NULL."""
+        """Whether every part has an equality that excludes NULL."""
         is_strict = not any(term.operator == "<=>" for term in self.equal)
         return is_strict and len(self.equal) == len(self.positions)
 
@@ -454,20 +468,20 @@ class Match(NamedTuple):
         return bool(self.equal or self.range)
 
     def covers(self, table: Table, terms: Terms) -> bool:
-        """Whether the whole WHERE is said by this key, so that no row must be looked at again."""
+        """Whether the key's ranges match the whole WHERE exactly: rows need no further check."""
         parts = len(self.equal) + bool(self.range)
         if any(self.prefixed[:parts]) or not key_codec.is_exact(table, self.key):
             return False
-        taken = self.equal + self.range
-        if any(term.computed or term.zone for term in taken):
+        used_terms = self.equal + self.range
+        if any(term.computed or term.zone for term in used_terms):
             return False
-        conjuncts = {term.conjunct for term in taken}
-        asked = sum(term.conjunct in conjuncts for term in terms.usable)
-        return len(conjuncts) == terms.conjuncts and asked == len(taken)
+        conjuncts = {term.conjunct for term in used_terms}
+        number = sum(term.conjunct in conjuncts for term in terms.usable)
+        return len(conjuncts) == terms.conjuncts and number == len(used_terms)
 
 
 def match(table: Table, index: IndexInfo, positions: Sequence[int], terms: Terms) -> Match:
-    """What the terms give for a key whose parts stand at these positions."""
+    """The terms for a key whose parts are at these positions."""
     types = tuple(table.info.cols[position].type for position in positions)
     prefixed = tuple(part.length >= 0 for part in index.idx_cols)
     equal: list[Term] = []
@@ -475,9 +489,9 @@ def match(table: Table, index: IndexInfo, positions: Sequence[int], terms: Terms
     for position in positions:
         term = _equality(table, position, terms)
         if term is None:
-            found = [term for term in terms.usable if term.position == position]
-            low = next((term for term in found if term.operator in (">", ">=")), None)
-            high = next((term for term in found if term.operator in ("<", "<=")), None)
+            column_terms = [term for term in terms.usable if term.position == position]
+            low = next((term for term in column_terms if term.operator in (">", ">=")), None)
+            high = next((term for term in column_terms if term.operator in ("<", "<=")), None)
             ranges = tuple(term for term in (low, high) if term is not None)
             break
         equal.append(term)
@@ -489,17 +503,17 @@ def match(table: Table, index: IndexInfo, positions: Sequence[int], terms: Terms
 
 
 def _equality(table: Table, position: int, terms: Terms) -> Term | None:
-    found = [t for t in terms.usable if t.position == position and t.operator in EQUALITIES]
-    best = min(found, key=lambda term: len(term.constants), default=None)
+    equalities = [t for t in terms.usable if t.position == position and t.operator in EQUALITIES]
+    best = min(equalities, key=lambda term: len(term.constants), default=None)
     if best is not None and best.operator == "<=>" and table.info.cols[position].not_null:
         return best._replace(operator="=")
     return best
 
 
-def combinations(found: Match, context: Execution) -> list[Values] | None:
-    """Every combination of the values given for the equal parts; None where one is inexact."""
+def combinations(matched: Match, context: Execution) -> list[Values] | None:
+    """All combinations of the values of the equal parts; None if a constant is inexact."""
     rows: list[Values] = [()]
-    for term, bound in zip(found.equal, found.equals, strict=False):
+    for term, bound in zip(matched.equal, matched.equals, strict=False):
         values = []
         for constant in term.constants:
             value = bound(constant(context))
@@ -521,8 +535,10 @@ class _Side(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """What the constants of a run make of a match: combinations of the equal parts, none where
-    nothing can be found, and the sides of the range behind each."""
+    """The bounds of a match, for the constants of a run.
+
+    `rows` are the combinations of the equal parts, [] if no row can match. `low` and `high` are the
+    sides of the range after each combination."""
 
     rows: list[Values]
     low: _Side
@@ -532,15 +548,15 @@ class Bounds(NamedTuple):
 _NO_SIDE = _Side((), True)
 
 
-def bounds(found: Match, context: Execution) -> Bounds | None:
-    """See there; None where a constant is inexact."""
-    rows = combinations(found, context)
+def bounds(matched: Match, context: Execution) -> Bounds | None:
+    """The bounds of a match in a run; None if a constant is inexact."""
+    rows = combinations(matched, context)
     if rows is None:
         return None
     low = high = _NO_SIDE
-    for term in found.range:
-        part = len(found.equal)
-        value = found.ranges[part](term.constants[0](context))
+    for term in matched.range:
+        part = len(matched.equal)
+        value = matched.ranges[part](term.constants[0](context))
         if value is INEXACT:
             return None
         if value is NOTHING:
@@ -548,67 +564,67 @@ def bounds(found: Match, context: Execution) -> Bounds | None:
         inclusive, from_below = term.operator.endswith("="), term.operator[0] == ">"
         if isinstance(value, Doubtful):
             inclusive, value = True, value.first if from_below else value.last
-        side = _Side((value,), found.prefixed[part] or inclusive)
+        side = _Side((value,), matched.prefixed[part] or inclusive)
         low, high = (side, high) if from_below else (low, side)
-    if found.range and not low.values:
+    if matched.range and not low.values:
         low = _Side((None,), False)
     return Bounds(rows, low, high)
 
 
-def spans(table: Table, found: Match, context: Execution) -> list[Span] | None:
-    """Ranges of keys, in order and apart from each other; None where a constant is inexact."""
-    met = bounds(found, context)
-    if met is None:
+def spans(table: Table, matched: Match, context: Execution) -> list[Span] | None:
+    """Sorted ranges of keys that do not overlap; None if a constant is inexact."""
+    key_bounds = bounds(matched, context)
+    if key_bounds is None:
         return None
-    rows, low, high = met
+    rows, low, high = key_bounds
     if len(rows) == 1:
-        span = _span(table, found.key, rows[0], low, high)
+        span = _span(table, matched.key, rows[0], low, high)
         return [span] if span.start < span.end else []
-    each = {_span(table, found.key, row, low, high) for row in rows}
-    return _apart(sorted(span for span in each if span.start < span.end))
+    span_set = {_span(table, matched.key, row, low, high) for row in rows}
+    return _apart(sorted(span for span in span_set if span.start < span.end))
 
 
-def shown_ranges(table: Table, found: Match, context: Execution) -> list[str]:
-    """The same ranges in TiDB's words, [1,1] or ("a" 5,"a" +inf], in the order they are read."""
-    met = bounds(found, context)
-    if met is None:
+def shown_ranges(table: Table, matched: Match, context: Execution) -> list[str]:
+    """The ranges in TiDB's form, [1,1] or ("a" 5,"a" +inf], in the order in which they are read."""
+    key_bounds = bounds(matched, context)
+    if key_bounds is None:
         return []
-    kinds = [table.info.cols[position].type for position in found.positions]
-    cuts = [part.length for part in found.key.idx_cols]
-    zones = {term.position: term.zone for term in (*found.equal, *found.range)}
+    kinds = [table.info.cols[position].type for position in matched.positions]
+    cuts = [part.length for part in matched.key.idx_cols]
+    zones = {term.position: term.zone for term in (*matched.equal, *matched.range)}
 
     def text(part: int, value: Value) -> str:
         if isinstance(value, str | bytes) and cuts[part] >= 0:
             value = value[: cuts[part]]
-        zone = zones.get(found.positions[part])
+        zone = zones.get(matched.positions[part])
         if zone is not None and isinstance(value, int):
             value = shift_zone(value, None, zone)
         return shown_value(value, kinds[part])
 
     below, above = "-inf", "+inf"
-    if found.key.exuvia_clustered and table.info.pk_is_handle and kinds[0].unsigned:
+    if matched.key.exuvia_clustered and table.info.pk_is_handle and kinds[0].unsigned:
         below = "0"
-    shown = {}
-    for row in met.rows:
-        span = _span(table, found.key, row, met.low, met.high)
+    texts = {}
+    for row in key_bounds.rows:
+        span = _span(table, matched.key, row, key_bounds.low, key_bounds.high)
         if span.start >= span.end:
             continue
         first = [text(n, value) for n, value in enumerate(row)]
         low, high = list(first), list(first)
         opening, closing = "[", "]"
-        if found.range:
+        if matched.range:
             part = len(row)
-            (least,) = met.low.values
+            (least,) = key_bounds.low.values
             low.append(below if least is None else text(part, least))
-            opening = "[" if least is None or met.low.inclusive else "("
-            high.append(text(part, met.high.values[0]) if met.high.values else above)
-            closing = "]" if not met.high.values or met.high.inclusive else ")"
-        shown[span] = f"{opening}{' '.join(low)},{' '.join(high)}{closing}"
-    return [shown[span] for span in sorted(shown)]
+            opening = "[" if least is None or key_bounds.low.inclusive else "("
+            high.append(text(part, key_bounds.high.values[0]) if key_bounds.high.values else above)
+            closing = "]" if not key_bounds.high.values or key_bounds.high.inclusive else ")"
+        texts[span] = f"{opening}{' '.join(low)},{' '.join(high)}{closing}"
+    return [texts[span] for span in sorted(texts)]
 
 
 def shown_value(value: Value, kind: FieldType) -> str:
-    """A value of that type as EXPLAIN has it: texts in quotes, NULL."""
+    """A value of that type as in EXPLAIN: texts in quotes, NULL."""
     if value is None:
         return "NULL"
     text = values.to_text(value, kind)
@@ -633,10 +649,10 @@ def _span(table: Table, index: IndexInfo, row: Values, low: _Side, high: _Side) 
     )
 
 
-def _apart(found: list[Span]) -> list[Span]:
-    """Neighbours that overlap (cut keys) become one."""
+def _apart(sorted_spans: list[Span]) -> list[Span]:
+    """The ranges with overlapping neighbours merged (prefix keys overlap)."""
     merged: list[Span] = []
-    for span in found:
+    for span in sorted_spans:
         if merged and span.start < merged[-1].end:
             merged[-1] = Span(merged[-1].start, max(span.end, merged[-1].end))
         else:
@@ -644,7 +660,7 @@ def _apart(found: list[Span]) -> list[Span]:
     return merged
 
 
-# -- expressions that an index holds ---------------------------------------------------------------
+# -- indexed expressions ---------------------------------------------------------------------------
 
 _KEPT, _SERVED = "expressions", "expressions served"
 
@@ -655,12 +671,12 @@ class Served(NamedTuple):
     Has the names of the settings that matter. Maps their values to the expressions that have the
     indexed columns' values under these settings."""
 
-    asked: tuple[str, ...]
+    settings: tuple[str, ...]
     alike: dict[tuple[str, ...], Mapping[str, int]]
 
 
 def expressions_of(table: Table, binding: Binding | None = None) -> Mapping[str, int]:
-    """Text of an expression -> position of the indexed column that holds its value.
+    """Text of an expression -> position of the indexed column with its value.
 
     For a session, only expressions with the same result in it. Excludes WEEK(d) under another
     default_week_format, quotients under another div_precision_increment, and comparisons of
@@ -673,12 +689,12 @@ def expressions_of(table: Table, binding: Binding | None = None) -> Mapping[str,
     served: Served | None = table.caches.get(_SERVED)
     if served is None:
         served = table.caches[_SERVED] = Served((), {})
-    answers = tuple([binding.variable(name) for name in served.asked])
+    answers = tuple([binding.variable(name) for name in served.settings])
     alike = served.alike.get(answers)
     if alike is None:
         alike, settings = _equivalent(table, positions, binding)
-        if not settings <= set(served.asked):
-            names = tuple(sorted({*served.asked, *settings}))
+        if not settings <= set(served.settings):
+            names = tuple(sorted({*served.settings, *settings}))
             served = table.caches[_SERVED] = Served(names, {})
             answers = tuple([binding.variable(name) for name in names])
         served.alike[answers] = alike
@@ -702,7 +718,7 @@ def _equivalent(
 
 
 def _as_queried(table: Table, position: int) -> exp.Expression:
-    """A column's expression, its strings as most clients write them."""
+    """A column's expression, with strings as most clients write them."""
     tree = parse_expression(table.info.cols[position].generated_expr_string)
     return tree.transform(without_charset)
 
@@ -713,17 +729,17 @@ def _indexed_expressions(table: Table) -> dict[str, int]:
         return {}
     indexed = {part.exuvia_column for index in info.indexes for part in index.idx_cols}
     return {
-        matched_text(parse_expression(each.column.generated_expr_string)): each.position
-        for each in generated_columns(info)
-        if each.column.id in indexed
-        and not each.is_array
-        and each.bound.type.Tp != TypeCode.NULL  # NULL in a query is not meant as that column
-        and (each.column.hidden or _same(each.column.type, each.bound.type))
+        matched_text(parse_expression(column.column.generated_expr_string)): column.position
+        for column in generated_columns(info)
+        if column.column.id in indexed
+        and not column.is_array
+        and column.bound.type.Tp != TypeCode.NULL  # a NULL in a query does not refer to that column
+        and (column.column.hidden or _same(column.column.type, column.bound.type))
     }
 
 
 def _same(column: FieldType, value: FieldType) -> bool:
-    """Whether every value of the expression is the same in the column, and compares alike."""
+    """Whether the column stores every value of the expression unchanged, with the same order."""
     alike = column.family == value.family and column.unsigned == value.unsigned
     if not alike or column.Collate != value.Collate:
         return False

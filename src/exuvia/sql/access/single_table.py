@@ -1,6 +1,6 @@
-"""The one table of a simple statement: name, alias, hints, and how its columns are named.
+"""The table of a single-table statement: its name, alias and hints, and the names of its columns.
 
-FROM db.t AS a USE INDEX (k)    Source(table, database "db", name "t", alias "a", hints)
+FROM db.t AS a USE INDEX (k)    TableSource(table, database "db", name "t", alias "a", hints)
 """
 
 from typing import NamedTuple
@@ -21,11 +21,11 @@ from exuvia.sql.access.choose import index_hints
 from exuvia.sql.bind.binding import Binding
 from exuvia.sql.expressions import Visible
 
-ROW_ID = "_tidb_rowid"  # the hidden id of a row without a clustered key
+ROW_ID = "_tidb_rowid"  # the hidden row id of a table without a clustered key
 
 
 class TableSource(NamedTuple):
-    """`database` is as written, "" for the current one."""
+    """A table in FROM. `database` is as written, "" for the current one."""
 
     table: Table
     database: str
@@ -35,7 +35,7 @@ class TableSource(NamedTuple):
     partitions: tuple[str, ...] = ()
 
     def resolve(self, column: exp.Column) -> int | None:
-        """Position of a public column named here, None for any other."""
+        """The position of a public column of this table; None for any other column."""
         if column.table and column.table.lower() != self.alias.lower():
             return None
         if column.args.get("db") is not None:
@@ -45,15 +45,15 @@ class TableSource(NamedTuple):
         return self.table.public_positions.get(column.name.lower())
 
     def position(self, column: exp.Column, place: str = "field list") -> int:
-        found = self.resolve(column)
-        if found is None:
-            shown = f"{column.table}.{column.name}" if column.table else column.name
-            raise ErrBadField(shown, place)
-        return found
+        resolved = self.resolve(column)
+        if resolved is None:
+            full_name = f"{column.table}.{column.name}" if column.table else column.name
+            raise ErrBadField(full_name, place)
+        return resolved
 
     @property
     def visible(self) -> Visible:
-        """Its columns, for expressions over its rows."""
+        """The table's columns, for expressions over its rows."""
         columns = self.table.info.cols
         return Visible(
             self.alias,
@@ -65,7 +65,7 @@ class TableSource(NamedTuple):
 
 
 def tree_of(source: exp.Select) -> exp.Table | None:
-    """The only table of a FROM, None where there are joins or a nested query."""
+    """The only table of a FROM; None for joins and nested queries."""
     origin = source.args.get("from_") or source.args.get("from")
     if origin is None or source.args.get("joins") or source.args.get("with_"):
         return None
@@ -78,13 +78,13 @@ def tree_of(source: exp.Select) -> exp.Table | None:
 
 
 def is_dual(tree: exp.Table) -> bool:
-    """FROM DUAL: no table at all."""
+    """Whether this is FROM DUAL, which is no table."""
     quoted = bool(tree.this.args.get("quoted"))
     return not tree.db and not quoted and tree.name.lower() == "dual"
 
 
 def source_of(tree: exp.Table, binding: Binding, verb: str = "") -> TableSource:
-    """The table named. `verb`: what writes it. Raises 1046, 1049, 1142, 1146."""
+    """The named table. `verb`: the statement that writes it. Raises 1046, 1049, 1142, 1146."""
     if verb:
         table = written_table(tree.db, tree.name, verb, binding)
     else:
@@ -96,8 +96,12 @@ def source_of(tree: exp.Table, binding: Binding, verb: str = "") -> TableSource:
 
 def partitions_of(tree: exp.Table) -> tuple[str, ...]:
     """The names in PARTITION (p, q)."""
-    found = tree.args.get("partition")
-    return () if found is None else tuple(each.name for each in found.expressions)
+    partition = tree.args.get("partition")
+    return (
+        ()
+        if partition is None
+        else tuple(partition_name.name for partition_name in partition.expressions)
+    )
 
 
 _READ_ONLY = frozenset({"information_schema", "performance_schema"})
@@ -111,8 +115,9 @@ def written_table(database: str, name: str, verb: str, binding: Binding) -> Tabl
 
 
 def check_writable(table: Table, verb: str, binding: Binding) -> None:
-    """Raises 1142 for system tables, which the system alone writes; 1288 or 1105 for views and
-    sequences; 8258 while an import fills it."""
+    """Raises an error for tables that statements may not write.
+
+    1142 for system tables, 1288 or 1105 for views and sequences, 8258 during an import."""
     if is_system(table.info) or table.database.db_name.L in _READ_ONLY:
         raise ErrTableaccessDenied(verb, *binding.account, table.info.name.O)
     if not table.info.is_stored:
@@ -122,7 +127,7 @@ def check_writable(table: Table, verb: str, binding: Binding) -> None:
 
 
 def _unwritable(table: Table, verb: str) -> Refused:
-    """1288 for an UPDATE of a view, else 1105 in TiDB's words."""
+    """Error 1288 for an UPDATE of a view, else 1105 in TiDB's words."""
     name = table.info.name.O
     if table.info.view is not None and verb == "UPDATE":
         return ErrNonUpdatableTable(name, verb)

@@ -278,7 +278,7 @@ def _explain_apply(session: SessionApi, node: nodes.ExplainApply, text: str) -> 
 
 
 def _explain_apply_demand(session: SessionApi, node: nodes.ExplainApply) -> None:
-    for made, _ in node.wanted:
+    for made, _ in node.definitions:
         _create_table(session, made)
 
 

@@ -111,7 +111,7 @@ def steps(context: Context, node: ExplainApply) -> list[ApplyStep]:
     """The steps in the order of execution. Raises the errors of the text's CREATE TABLEs."""
     reader = SchemaReader(context)
     targets: dict[tuple[str, str], _Target] = {}
-    for create, text in node.wanted:
+    for create, text in node.definitions:
         target = _target(reader, create, text)
         if target.place in targets:
             raise ErrTableExists(f"{target.database.db_name.O}.{target.info.name.O}")

@@ -287,7 +287,7 @@ class Explaining(ExplainedStatement):
                 conjuncts(*(text for _, texts in where for text in texts))
             )
             top = Operator("Selection", rows, info=conditions_text, below=[top])
-            top.done = steps.kept
+            top.done = steps.filtered
         order = _order_text(filtering, table, context)
         if order and not (filtering.follows and not is_unordered(filtering.path, context)):
             top = Operator("Sort", top.rows, info=order, below=[top])
