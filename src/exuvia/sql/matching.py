@@ -75,9 +75,8 @@ class _Segment(NamedTuple):
         """The first position from `at` on where the segment matches and ends by `end`, or -1."""
         low, high = at + self.before, end - self.after
         size = len(self.text)
-        while (
-            low + size <= high
-        ):  # in windows: a search in C does not release the interpreter's lock
+        # in windows: a search in C does not release the interpreter's lock
+        while low + size <= high:
             start = text.find(self.text, low, min(high, low + size + _WINDOW))
             if start >= 0:
                 return start - self.before

@@ -3,7 +3,7 @@
     partitioned by     terms used                                     remaining
     RANGE (c)          c = <> IN BETWEEN                              a run of partitions, or points
     RANGE (f(c))       if f rises with c (YEAR, TO_DAYS, ...): the same by f's values; else c = only
-    RANGE COLUMNS      leading columns                                partitions with bounds in range
+    RANGE COLUMNS      leading columns                                partitions whose bounds fit
     LIST (c), COLUMNS  any comparison of its columns                  those with a matching value
     HASH, KEY          = and IN of all columns                        points
 

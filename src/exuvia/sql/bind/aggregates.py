@@ -1,6 +1,6 @@
-"""Aggregates and subqueries: their arguments and the type of their result.
+"""Aggregates and subqueries: conversion of their arguments, and their result types.
 
-aggregate       result                                             of no rows
+aggregate       result                                             without rows
 COUNT           BIGINT                                             0
 SUM             exact numbers: DECIMAL, 22 digits more; else DOUBLE  NULL
 AVG             exact numbers: DECIMAL, scale + 4; else DOUBLE     NULL
@@ -69,12 +69,12 @@ _DEVIATION = {
 
 
 def aggregate(name: str, trees: Sequence[exp.Expression], scope: Scope) -> Expr:
-    """An aggregate call; 1111 where rows are not grouped."""
+    """Binds an aggregate call. Raises 1111 if the query does not group rows."""
     if scope.grouped is None:
         raise ErrInvalidGroupFuncUse()
-    found = bound_aggregate(name, trees, scope)
-    scope.grouped.append(found)
-    return local(found, scope.zone) if found.type.Tp == TypeCode.TIMESTAMP else found
+    call = bound_aggregate(name, trees, scope)
+    scope.grouped.append(call)
+    return local(call, scope.zone) if call.type.Tp == TypeCode.TIMESTAMP else call
 
 
 def _inside(scope: Scope) -> Scope:
@@ -95,15 +95,15 @@ def _inside(scope: Scope) -> Scope:
 def bound_aggregate(
     name: str, trees: Sequence[exp.Expression], scope: Scope, within_window: bool = False
 ) -> Aggregate:
-    """The call with its arguments converted. Raises 1064, 1210, 1690, what expressions raise."""
+    """The call with its arguments converted. Raises 1064, 1210, 1690, and errors of expressions."""
     inner = _inside(scope)
     if within_window:
-        inner.grouped = scope.grouped  # SUM(SUM(x)) OVER (): the inner one is of the groups
+        inner.grouped = scope.grouped  # in SUM(SUM(x)) OVER () the inner SUM is over groups
     distinct = len(trees) == 1 and isinstance(trees[0], exp.Distinct)
-    given = trees[0].expressions if distinct else trees
-    if name == "count" and len(given) == 1 and isinstance(given[0], exp.Star):
+    argument_trees = trees[0].expressions if distinct else trees
+    if name == "count" and len(argument_trees) == 1 and isinstance(argument_trees[0], exp.Star):
         return Aggregate(type=types.integer(21), function="count", arguments=())
-    arguments = [inner.bind(each) for each in given]
+    arguments = [inner.bind(argument_tree) for argument_tree in argument_trees]
     if name in _OF_STORED:
         arguments = [stored(argument) for argument in arguments]
     if name == "approx_count_distinct":
@@ -196,7 +196,7 @@ def _group_concat(tree: exp.GroupConcat, scope: Scope) -> Expr:
     collate, level = casts.merged_collation(texts, "group_concat", needed=False)
     kind = types.text(1024, casts.charset_of(collate), collate)
     kind = types.blob(1024) if has_bytes else kind
-    found = Aggregate(
+    call = Aggregate(
         type=kind,
         coercibility=level,
         function="group_concat",
@@ -205,8 +205,8 @@ def _group_concat(tree: exp.GroupConcat, scope: Scope) -> Expr:
         order=order,
         separator="," if separator is None else separator.name,
     )
-    scope.grouped.append(found)
-    return found
+    scope.grouped.append(call)
+    return call
 
 
 _AGGREGATE_TREES: dict[type, Binder] = {exp.GroupConcat: _group_concat}
@@ -221,13 +221,13 @@ def _scalar(tree: exp.Expression, scope: Scope) -> Expr:
     if len(planned.columns) != 1:
         raise ErrOperandColumns(1)
     kind = planned.columns[0].type
-    found = Subquery(
+    subquery = Subquery(
         type=evolve(kind, Flag=kind.Flag & ~(1 | 2 | 4 | 8 | 512)),
         coercibility=COERCIBLE,
         kind="scalar",
         query=planned,
     )
-    return local(found, scope.zone) if kind.Tp == TypeCode.TIMESTAMP else found
+    return local(subquery, scope.zone) if kind.Tp == TypeCode.TIMESTAMP else subquery
 
 
 def _exists(tree: exp.Exists, scope: Scope) -> Expr:

@@ -1,5 +1,4 @@
-"""`bind(tree, scope) -> Expr`: a sqlglot tree becomes a typed expression; from here on nothing
-guesses.
+"""`bind(tree, scope) -> Expr` makes a typed expression of a sqlglot tree.
 
     literals, names, parameters, variables    bind/literals.py
     operators, CASE, comparison domains       bind/operators.py
@@ -7,8 +6,8 @@ guesses.
     aggregates, windows, subqueries           bind/aggregates.py
     casts and collations                      bind/cast.py        result types: types.py
 
-Constant parts are folded. Errors: 1054, 1052 names; 1305, 1582 functions; 1267 collations; 1241,
-1111, 1235."""
+All types are decided here, evaluators do not infer any. Constant parts are folded. Errors: 1054 and
+1052 for names, 1305 and 1582 for functions, 1267 for collations, also 1241, 1111 and 1235."""
 
 from msgspec.structs import replace as evolve
 from sqlglot import exp
@@ -51,7 +50,7 @@ __all__ = ["Field", "Scope", "bind", "bind_condition", "fields_of"]
 
 
 def bind(tree: exp.Expression, scope: Scope) -> Expr:
-    """The typed expression of a tree. Raises Refused, see the module."""
+    """The typed expression of a tree. Raises Refused with the codes of the module head."""
     try:
         return scope.bind(tree)
     except RecursionError:
@@ -59,7 +58,7 @@ def bind(tree: exp.Expression, scope: Scope) -> Expr:
 
 
 def bind_condition(tree: exp.Expression, scope: Scope) -> Expr:
-    """As `bind`, for WHERE, ON and HAVING: the result is a truth value (a number)."""
+    """As `bind`, for WHERE, ON and HAVING: the expression is a truth value (a number)."""
     return casts.condition(bind(tree, scope))
 
 
@@ -98,20 +97,21 @@ def _cast(tree: exp.Cast, scope: Scope) -> Expr:
     if argument.type.Tp == types.NULL.Tp:
         return Constant(type=kind, coercibility=IGNORABLE, value=None)
     if to.this == exp.DType.YEAR:
-        # CAST(argument AS YEAR): MySQL's rules depend on what is cast
+        # CAST(argument AS YEAR): MySQL's rules depend on the argument's type
         if argument.type.Tp == TypeCode.YEAR:
             return argument
         if types.family_of(argument.type) in (Family.DATETIME, Family.DATE, Family.TIME):
             return bind_calls.call("year", [argument], scope)
         name = "year_of_text" if types.is_text_like(argument.type) else "year_of_number"
         return bind_calls.call(name, [argument], scope)
-    level = IMPLICIT if types.family_of(kind) is Family.BYTES else COERCIBLE  # beats a column's
-    found = casts.fold(Cast(type=kind, argument=argument, explicit=True, coercibility=level))
+    # stronger than a column's
+    level = IMPLICIT if types.family_of(kind) is Family.BYTES else COERCIBLE
+    cast = casts.fold(Cast(type=kind, argument=argument, explicit=True, coercibility=level))
     dated = types.family_of(kind) in (Family.DATE, Family.DATETIME)
     if dated and types.is_text_like(argument.type):
         no_zero = "NO_ZERO_DATE" in scope.setting("sql_mode", "")
-        return bind_calls.call("nonzero_moment", [found], scope) if no_zero else found
-    return found
+        return bind_calls.call("nonzero_moment", [cast], scope) if no_zero else cast
+    return cast
 
 
 def _match_against(tree: exp.MatchAgainst, scope: Scope) -> Expr:
@@ -126,10 +126,10 @@ def _match_against(tree: exp.MatchAgainst, scope: Scope) -> Expr:
 def _collate(tree: exp.Collate, scope: Scope) -> Expr:
     inner = scope.bind(tree.this)
     inner = casts.to_text(inner) if inner.family is not types.family_of(types.blob(1)) else inner
-    charset, wanted = inner.type.Charset, tree.expression.name
-    if _is_of_utf8_in_mysql(inner, scope) and wanted.lower().startswith("utf8_"):
+    charset, collation = inner.type.Charset, tree.expression.name
+    if _is_of_utf8_in_mysql(inner, scope) and collation.lower().startswith("utf8_"):
         charset = "utf8"
-    name = casts.checked_collation(wanted, charset)
+    name = casts.checked_collation(collation, charset)
     kind = casts.with_collation(inner.type, name)
     if isinstance(inner, Constant):
         return evolve(inner, type=kind, coercibility=EXPLICIT)
@@ -137,7 +137,7 @@ def _collate(tree: exp.Collate, scope: Scope) -> Expr:
 
 
 def _is_of_utf8_in_mysql(expr: Expr, scope: Scope) -> bool:
-    """A column of information_schema: phpMyAdmin compares it by utf8_bin."""
+    """Whether this is a column of information_schema, which phpMyAdmin compares with utf8_bin."""
     is_there = isinstance(expr, Column) and expr.full.lower().startswith("information_schema.")
     return is_there and scope.setting("exuvia_compatibility", "tidb") == "mysql"
 
@@ -154,7 +154,7 @@ def _anonymous(tree: exp.Anonymous, scope: Scope) -> Expr:
     if name in bind_literals.MOMENT_LITERALS:
         return bind_literals.moment_literal(name, tree.expressions[0].name, scope)
     if name == "values":
-        # VALUES(column) where nothing is inserted: NULL of the column's type
+        # VALUES(column) without an INSERT: NULL of the column's type
         if len(tree.expressions) != 1 or not isinstance(tree.expressions[0], exp.Identifier):
             raise Misplaced("(")
         column = scope.bind(exp.column(walks.copy(tree.expressions[0])))
@@ -170,13 +170,13 @@ def _anonymous(tree: exp.Anonymous, scope: Scope) -> Expr:
             raise ErrOperandColumns(1)
         to = exp.DataType(this=exp.DType.BINARY)
         return scope.bind(exp.Cast(this=walks.copy(tree.expressions[0]), to=to))
-    return bind_calls.call(name, [scope.bind(each) for each in tree.expressions], scope)
+    return bind_calls.call(name, [scope.bind(argument) for argument in tree.expressions], scope)
 
 
 def _named(name: str) -> Binder:
     def binder(tree: exp.Expression, scope: Scope) -> Expr:
-        given = tree.args.get("this")
-        arguments = [scope.bind(given)] if isinstance(given, exp.Expression) else []
+        argument_tree = tree.args.get("this")
+        arguments = [scope.bind(argument_tree)] if isinstance(argument_tree, exp.Expression) else []
         return bind_calls.call(name, arguments, scope)
 
     return binder
@@ -193,8 +193,10 @@ def _trim(tree: exp.Trim, scope: Scope) -> Expr:
 
 
 def _substring(tree: exp.Substring, scope: Scope) -> Expr:
-    given = [tree.this, tree.args.get("start"), tree.args.get("length")]
-    return bind_calls.call("substring", [scope.bind(g) for g in given if g is not None], scope)
+    argument_trees = [tree.this, tree.args.get("start"), tree.args.get("length")]
+    return bind_calls.call(
+        "substring", [scope.bind(g) for g in argument_trees if g is not None], scope
+    )
 
 
 def _position(tree: exp.StrPosition, scope: Scope) -> Expr:
@@ -204,15 +206,17 @@ def _position(tree: exp.StrPosition, scope: Scope) -> Expr:
 
 
 def _char(tree: exp.Chr, scope: Scope) -> Expr:
-    found = bind_calls.call("char", [scope.bind(each) for each in tree.expressions], scope)
+    characters = bind_calls.call(
+        "char", [scope.bind(argument) for argument in tree.expressions], scope
+    )
     charset = tree.args.get("charset")
     if not isinstance(charset, exp.Expression) or charset.name.lower() == "binary":
-        return found
-    return casts.to_text(found)
+        return characters
+    return casts.to_text(characters)
 
 
 def _json_path(tree: exp.Expression) -> str:
-    """The path as text; sqlglot has parsed it where it could."""
+    """The path as text; sqlglot parses only some paths."""
     path = tree.expression
     return path.sql(dialect="mysql").strip("'") if isinstance(path, exp.JSONPath) else path.name
 
@@ -231,7 +235,8 @@ def _json_arrow(name: str) -> Binder:
 def _member_of(tree: exp.JSONArrayContains, scope: Scope) -> Expr:
     document, value = scope.bind(tree.expression), scope.bind(tree.this)
     if types.is_text_like(value.type):
-        value = bind_calls.call("json_quote", [value], scope)  # a text is no document here
+        # a text is not parsed as a document here
+        value = bind_calls.call("json_quote", [value], scope)
     else:
         value = casts.cast(value, types.JSON)
     return bind_calls.call("json_memberof", [value, document], scope)
@@ -247,7 +252,7 @@ def _row_here(tree: exp.Tuple, scope: Scope) -> Expr:
 
 def _interval_here(tree: exp.Interval, scope: Scope) -> Expr:
     if isinstance(tree.this, exp.Tuple) and tree.args.get("unit") is None:
-        bound = [casts.to_double(scope.bind(each)) for each in tree.this.expressions]
+        bound = [casts.to_double(scope.bind(number)) for number in tree.this.expressions]
         return bind_calls.call("interval", bound, scope)
     raise Misplaced("INTERVAL")
 

@@ -1,11 +1,10 @@
-"""The only view of the session that binding and planning have: facts and effects.
-
+"""`Binding`, the only interface of binding and planning to the session: facts and effects.
     fact      a property of the session that was read, with its value. The values and the shape are
               the key of a cached plan (statement/plan_cache.py)
     effect    a warning that planning adds to the statement. It is stored with the plan and repeated
               by every run
 
-    fact                              answer                     asked by
+    fact                              answer                     used by
     setting(name)                     its text                   a binder: sql_mode, collation, zone
     setting(CURRENT_DATABASE)         the current database       a name without a database
     setting(PLAN_BASELINES)           the session's bindings     the planner
@@ -48,21 +47,22 @@ Answers = tuple[Any, ...]
 
 
 class FactNames(NamedTuple):
-    """Names of the facts that the plans of a shape depend on, each group sorted. The answers come
-    in this order."""
+    """The names of the facts that the plans of a shape depend on. Each group is sorted.
+
+    The answers are in the order of the names."""
 
     settings: tuple[str, ...] = ()
     variables: tuple[Variable, ...] = ()
     decimals: tuple[int, ...] = ()
 
     def with_these(self, other: "FactNames") -> "FactNames":
-        """The facts of both; itself where the other has no more."""
-        found = FactNames(
+        """The facts of both. Returns self if `other` has no more facts."""
+        both = FactNames(
             tuple(sorted({*self.settings, *other.settings})),
             tuple(sorted({*self.variables, *other.variables})),
             tuple(sorted({*self.decimals, *other.decimals})),
         )
-        return self if found == self else found
+        return self if both == self else both
 
 
 class Surroundings(Protocol):
@@ -101,7 +101,7 @@ class Surroundings(Protocol):
 
 
 class Binding:
-    """The session's properties for a binder. `keeps`: the plan serves all texts of the shape."""
+    """The session's properties for a binder. `keeps`: the plan is for all texts of the shape."""
 
     __slots__ = ("_answers", "_keeps", "_source", "notes")
 
@@ -114,7 +114,7 @@ class Binding:
     # -- facts -------------------------------------------------------------------------------------
 
     def variable(self, name: str) -> str:
-        """Text of a system variable as the session sees it. Raises 1193."""
+        """The session's value of a system variable. Raises 1193."""
         return self._setting(name, self._source.variable(name))
 
     @property
@@ -142,11 +142,11 @@ class Binding:
         return kind
 
     def parameter_count(self) -> int:
-        """How many parameters there are."""
+        """The number of parameters."""
         return len(self._source.letters)
 
     def parameter_type(self, number: int) -> FieldType:
-        """Type of a parameter in an expression."""
+        """The type of a parameter in an expression."""
         value, letter = self._source.parameters[number], self._source.letters[number]
         if not self._keeps:
             return type_of(value, letter)
@@ -157,12 +157,13 @@ class Binding:
         return open_type(letter)
 
     def parameter_collates(self, number: int) -> bool:
-        """Whether a parameter is a text with a collation of its own, not the connection's."""
+        """Whether a parameter is a text with its own collation instead of the connection's."""
         return self._source.letters[number] in COLLATED
 
     def parameter_value(self, number: int) -> tuple[Value, ...]:
-        """The value of a parameter as a literal, in a tuple. Empty if the plan serves all values,
-        and for dates that a driver has bound."""
+        """The value of a parameter as a literal, in a tuple.
+
+        Empty if the plan is for all values, and for dates bound by a driver."""
         if self._keeps or self._source.letters[number] == OTHER:
             return ()
         value = self._source.parameters[number]
@@ -177,7 +178,7 @@ class Binding:
         return text
 
     def record(self, group: int, name: Any, answer: Any) -> None:
-        """Note a fact: its name in its group of FactNames, and the answer."""
+        """Records a fact: its name in its group of FactNames, and its value."""
         if self._keeps:
             self._answers[group, name] = answer
 
@@ -202,11 +203,11 @@ class Binding:
     # -- names, proved again at every run ----------------------------------------------------------
 
     def table(self, database: str, name: str) -> Table:
-        """The table as the statement's snapshot holds it. Raises 1046, 1142, 1146."""
+        """The table in the statement's snapshot. Raises 1046, 1142, 1146."""
         return self._source.table(database or self.database, name)
 
     def is_computed(self, database: str, name: str) -> bool:
-        """Whether the name is that of a computed table."""
+        """Whether this is the name of a computed table."""
         return self._source.is_computed(database or self.database, name)
 
     def check_column(self, column: ColumnInfo | None) -> None:
@@ -215,18 +216,18 @@ class Binding:
 
     @property
     def account(self) -> tuple[str, str]:
-        """User and host, for the text of a refusal."""
+        """User and host, for texts of errors."""
         return self._source.account
 
     @property
     def statistics(self) -> Any:
-        """The transaction in which statistics are read."""
+        """The transaction for reading statistics."""
         return self._source.txn
 
     # -- effects -----------------------------------------------------------------------------------
 
     def note(self, code: int, message: str) -> None:
-        """A warning of every run."""
+        """Adds a warning to every run."""
         self.notes.append(Note("Warning", code, message))
 
 
@@ -243,7 +244,7 @@ class VariableSource(Protocol):
 def type_of_variable(source: VariableSource, scope: str, name: str) -> FieldType:
     """Type of @name, @@name or @@global.name. Raises 1193.
 
-    ON and OFF read as 1 and 0, numbers as numbers, everything else as text."""
+    ON and OFF are read as 1 and 0, numbers as numbers, all others as text."""
     if scope in (USER, OPEN):
         whole = source.user_variable(name)[1]
         return whole if scope == USER else opened(whole)
@@ -257,7 +258,7 @@ def type_of_variable(source: VariableSource, scope: str, name: str) -> FieldType
 
 
 def opened(kind: FieldType) -> FieldType:
-    """The type that a kept plan is bound to for a user variable: for values of any length."""
+    """The type of a user variable in a cached plan: for values of any length."""
     if kind.Tp == TypeCode.NULL:
         return kind
     if kind.family is Family.DECIMAL:
@@ -271,6 +272,6 @@ def opened(kind: FieldType) -> FieldType:
 
 
 def size_of(value: Value) -> tuple[int, int]:
-    """Precision and scale that a kept plan is bound to for a DECIMAL."""
+    """The precision and scale of a DECIMAL in a cached plan."""
     kind = type_of(value, DECIMAL)
     return max(FEWEST_DIGITS, kind.Flen - kind.Decimal) + kind.Decimal, kind.Decimal

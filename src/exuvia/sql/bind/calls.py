@@ -1,15 +1,15 @@
-"""Function calls: the arguments converted as the function's entry in functions/ says.
+"""Function calls: arguments are converted as in the function's entry in functions/.
 
-Calls that choose among values (COALESCE, GREATEST) are in bind/operators.py. Of calls about dates
-and times not all arguments are expressions: some are units, intervals or words (GET_FORMAT).
+Calls that choose among values (COALESCE, GREATEST) are in bind/operators.py. Calls about dates and
+times have arguments that are not expressions but units, intervals or words (GET_FORMAT).
 
-Of NEXTVAL(s), LASTVAL(s), SETVAL(s, n) the first argument is a name, not a column. Calls that ask
-about an expression and not about its value are known when it is bound:
+The first argument of NEXTVAL(s), LASTVAL(s), SETVAL(s, n) is a name, not a column. Calls about the
+expression instead of its value are computed at binding:
 
-    CHARSET(x) COLLATION(x) COERCIBILITY(x)      of its type
+    CHARSET(x) COLLATION(x) COERCIBILITY(x)      from its type
     NAME_CONST('n', x)                           x itself
 
-Calls that compare text (LOCATE, FIELD, LIKE, REGEXP) do so in the collation that wins.
+Calls that compare text (LOCATE, FIELD, LIKE, REGEXP) use the collation that wins.
 """
 
 from collections.abc import Callable, Sequence
@@ -59,19 +59,19 @@ def _convert_now(name: str, arguments: list[Expr], scope: Scope) -> Expr:
     if stored(operand) is not operand:
         name, operand = "unix_timestamp_stored", stored(operand)
     function = FUNCTIONS[name]
-    # Fractional digits of a moment: those written in a constant text, or its type's; a text that
-    # each row has may have six
-    given = arguments[0]
-    if isinstance(given, Constant) and isinstance(given.value, str):
-        fraction = given.value.partition(".")[2]
+    # The fractional digits of a moment are those of a constant text, or of the type. Texts of rows
+    # may have six
+    argument = arguments[0]
+    if isinstance(argument, Constant) and isinstance(argument.value, str):
+        fraction = argument.value.partition(".")[2]
         digits = min(6, len(fraction)) if fraction.isdigit() else 0
     else:
         digits = types.fraction_digits(operand.type)
     if not digits:
         return Call(type=function.type([operand]), function=name, arguments=(operand,))
     exact = f"{name}_exactly"
-    found = Call(type=FUNCTIONS[exact].type([operand]), function=exact, arguments=(operand,))
-    return casts.cast(found, types.decimal(12 + digits, digits))
+    timestamp = Call(type=FUNCTIONS[exact].type([operand]), function=exact, arguments=(operand,))
+    return casts.cast(timestamp, types.decimal(12 + digits, digits))
 
 
 _FORMATS = {
@@ -86,18 +86,18 @@ _FORMATS["DATETIME"]["INTERNAL"] = "%Y%m%d%H%i%s"
 
 
 def _get_format(trees: list[exp.Expression], scope: Scope) -> Expr:
-    """GET_FORMAT(DATE | TIME | DATETIME | TIMESTAMP, place): its first argument is a word."""
+    """GET_FORMAT(DATE | TIME | DATETIME | TIMESTAMP, place). The first argument is a word."""
     expect("get_format", trees, 2, 2)
     word = trees[0].name.upper().replace("TIMESTAMP", "DATETIME")
     if word not in _FORMATS:
         raise Misplaced(trees[0].name)
     place = casts.to_text(scope.bind(trees[1]))
-    found: Expr = Constant(type=types.NULL, value=None)
+    branches: Expr = Constant(type=types.NULL, value=None)
     for name, text in _FORMATS[word].items():
         same = Call(type=types.BOOLEAN, function="=", arguments=(place, _text(name)), extra=(_CI,))
-        parts = (same, _text(text), found)
-        found = Call(type=types.text(17), function="case", arguments=parts)
-    return casts.fold(found)
+        parts = (same, _text(text), branches)
+        branches = Call(type=types.text(17), function="case", arguments=parts)
+    return casts.fold(branches)
 
 
 def _text(value: str) -> Constant:
@@ -123,11 +123,11 @@ def _add_time(name: str, arguments: list[Expr], scope: Scope) -> Expr:
     sign = -1 if name == "subtime" else 1
     amount = casts.to_time(size)
     micros = Call(type=types.BIGINT, function="time_micros", arguments=(amount,))
-    if types.is_text_like(moment.type):  # a DATETIME or a TIME: each row's text says which
+    if types.is_text_like(moment.type):  # a DATETIME or a TIME, depending on the text of each row
         kind, text = types.text(29, "utf8mb4", scope.collation), casts.to_text(moment)
         parts, extra = (text, micros), (sign,)
-        found = Call(type=kind, function="add_time_text", arguments=parts, extra=extra)
-        return casts.fold(evolve(found, coercibility=COERCIBLE))
+        shifted = Call(type=kind, function="add_time_text", arguments=parts, extra=extra)
+        return casts.fold(evolve(shifted, coercibility=COERCIBLE))
     if moment.family is Family.DATE:
         moment = casts.to_datetime(moment)
     elif moment.family not in types.TEMPORAL:
@@ -140,20 +140,20 @@ def _add_time(name: str, arguments: list[Expr], scope: Scope) -> Expr:
 
 
 def _time_difference(name: str, arguments: list[Expr], scope: Scope) -> Expr:
-    """TIMEDIFF: of two TIMEs or of two DATETIMEs, with their days; NULL for one of each."""
+    """TIMEDIFF of two TIMEs or two DATETIMEs, including their days; NULL for one of each."""
     expect(name, arguments, 2, 2)
-    dated = any(each.family in (Family.DATE, Family.DATETIME) for each in arguments)
+    dated = any(argument.family in (Family.DATE, Family.DATETIME) for argument in arguments)
     parts = []
-    for each in arguments:
-        is_number = each.family not in types.TEMPORAL and not types.is_text_like(each.type)
-        if each.family is Family.DATE or (is_number and dated):
-            each = casts.to_datetime(each)
+    for argument in arguments:
+        is_number = argument.family not in types.TEMPORAL and not types.is_text_like(argument.type)
+        if argument.family is Family.DATE or (is_number and dated):
+            argument = casts.to_datetime(argument)
         elif is_number:
-            each = casts.to_time(each)
-        parts.append(each)
-    digits = max(types.fraction_digits(casts.to_time(each).type) for each in parts)
-    found = Call(type=types.time(digits), function="timediff", arguments=tuple(parts))
-    return casts.fold(found)
+            argument = casts.to_time(argument)
+        parts.append(argument)
+    digits = max(types.fraction_digits(casts.to_time(part).type) for part in parts)
+    difference = Call(type=types.time(digits), function="timediff", arguments=tuple(parts))
+    return casts.fold(difference)
 
 
 def unit_of(tree: exp.Expression) -> str:
@@ -165,9 +165,7 @@ def unit_of(tree: exp.Expression) -> str:
 
 
 def by_unit(name: str, trees: list[exp.Expression], scope: Scope) -> Expr:
-    """TIMESTAMPDIFF, TIMESTAMPADD, DATE_ADD, DATE_SUB:
-
-    calls whose arguments are not all expressions."""
+    """TIMESTAMPDIFF, TIMESTAMPADD, DATE_ADD, DATE_SUB: some arguments are not expressions."""
     if name == "get_format":
         return _get_format(trees, scope)
     if name in ("date_add", "date_sub", "adddate", "subdate"):
@@ -183,7 +181,7 @@ def by_unit(name: str, trees: list[exp.Expression], scope: Scope) -> Expr:
     if name == "timestampadd":
         size = exp.Interval(this=trees[1], unit=exp.Var(this=unit))
         return moved(scope.bind(trees[2]), size, 1, scope)
-    operands = tuple(casts.to_datetime(scope.bind(each)) for each in trees[1:])
+    operands = tuple(casts.to_datetime(scope.bind(operand)) for operand in trees[1:])
     return casts.fold(
         Call(type=types.BIGINT, function="timestampdiff", arguments=operands, extra=(unit,))
     )
@@ -241,7 +239,9 @@ def _locate(name: str, arguments: list[Expr], scope: Scope) -> Expr:
 def _as_texts(arguments: Sequence[Expr], name: str) -> tuple[tuple[Expr, ...], str]:
     collate, _ = casts.merged_collation(arguments, name, needed=True)
     has_bits = any(argument.type.Tp == TypeCode.BIT for argument in arguments)
-    if has_bits or (collate == "binary" and any(each.family is Family.BYTES for each in arguments)):
+    if has_bits or (
+        collate == "binary" and any(argument.family is Family.BYTES for argument in arguments)
+    ):
         return tuple(casts.to_bytes(argument) for argument in arguments), "binary"
     return tuple(casts.to_text(argument, collate) for argument in arguments), collate
 
@@ -253,14 +253,15 @@ def _number(value: int) -> Constant:
 def _field(name: str, arguments: list[Expr], scope: Scope) -> Expr:
     expect(name, arguments, 2, -1)
     arguments = [
-        casts.to_text(each) if each.family in types.TEMPORAL else each for each in arguments
+        casts.to_text(argument) if argument.family in types.TEMPORAL else argument
+        for argument in arguments
     ]
     if all(types.is_text_like(argument.type) for argument in arguments):
         operands, collate = comparable(arguments, name)
     elif all(argument.family in types.WHOLE for argument in arguments):
         operands, collate = tuple(arguments), "binary"
     else:
-        operands, collate = tuple(casts.to_double(each) for each in arguments), "binary"
+        operands, collate = tuple(casts.to_double(argument) for argument in arguments), "binary"
     return casts.fold(
         Call(type=types.integer(3), function="field", arguments=operands, extra=(collate,))
     )
@@ -289,17 +290,17 @@ def _like(tree: exp.Like, scope: Scope, escape: Expr | None = None) -> Expr:
     operands = [scope.bind(tree.this), scope.bind(tree.expression)]
     texts, collate = _as_texts(operands, "like")
     sign = Constant(type=types.text(1), value="\\") if escape is None else casts.to_text(escape)
-    found = boolean("like", *texts, sign, extra=(collate,))
-    return boolean("not", found) if tree.args.get("negate") else found
+    match = boolean("like", *texts, sign, extra=(collate,))
+    return boolean("not", match) if tree.args.get("negate") else match
 
 
 def _ilike(tree: exp.ILike, scope: Scope, escape: Expr | None = None) -> Expr:
     """TiDB's ILIKE: LIKE of both sides in lower case."""
     sides = (walks.copy(tree.this), walks.copy(tree.expression))
-    lowered = [exp.Anonymous(this="LOWER", expressions=[each]) for each in sides]
+    lowered = [exp.Anonymous(this="LOWER", expressions=[side]) for side in sides]
     negate = tree.args.get("negate")
-    found = exp.Like(this=lowered[0], expression=lowered[1], negate=negate)
-    return _like(found, scope, escape)
+    lowercase_like = exp.Like(this=lowered[0], expression=lowered[1], negate=negate)
+    return _like(lowercase_like, scope, escape)
 
 
 def _escape(tree: exp.Escape, scope: Scope) -> Expr:
@@ -331,14 +332,14 @@ def _regexp(name: str, arguments: list[Expr], scope: Scope) -> Expr:
     expect(name, arguments, least, least + len(rest))
     texts, collate = _as_texts(arguments[:least], name)
     others = [
-        casts.to_text(each) if letter == "s" else casts.to_integer(each)
-        for each, letter in zip(arguments[least:], rest, strict=False)
+        casts.to_text(argument) if letter == "s" else casts.to_integer(argument)
+        for argument, letter in zip(arguments[least:], rest, strict=False)
     ]
     return casts.fold(Call(type=kind, function=name, arguments=(*texts, *others), extra=(collate,)))
 
 
 def _weight_string(tree: exp.WeightString, scope: Scope) -> Expr:
-    """WEIGHT_STRING(x AS CHAR(n) | BINARY(n)): NULL of a number that is not cast."""
+    """WEIGHT_STRING(x AS CHAR(n) | BINARY(n)). NULL for a number that is not cast."""
     value, to = scope.bind(tree.this), tree.args.get("to")
     kind, size = types.blob(65535), None
     if isinstance(to, exp.DataType):
@@ -357,7 +358,7 @@ def _weight_string(tree: exp.WeightString, scope: Scope) -> Expr:
     return casts.fold(Call(type=kind, function="weight_string", arguments=(text,), extra=extra))
 
 
-_MOMENTS = "utf8mb4_general_ci"  # as TiDB has it for texts of dates
+_MOMENTS = "utf8mb4_general_ci"  # TiDB's collation for texts of dates
 
 
 TEXT_CALLS: dict[str, Special] = {
@@ -387,8 +388,8 @@ def _charset(name: str, arguments: list[Expr], scope: Scope) -> Expr:
     expect(name, arguments, 1, 1)
     kind = arguments[0].type
     is_text = types.family_of(kind) is Family.STRING
-    found = (kind.Charset if name == "charset" else kind.Collate) if is_text else "binary"
-    return text_constant(found, scope)
+    answer = (kind.Charset if name == "charset" else kind.Collate) if is_text else "binary"
+    return text_constant(answer, scope)
 
 
 def _coercibility(name: str, arguments: list[Expr], scope: Scope) -> Expr:
@@ -425,7 +426,7 @@ _CONVERT: dict[str, Callable[[Expr], Expr]] = {
 
 
 _WHOLE = frozenset(("ceil", "ceiling", "floor"))
-# what a text is to them are its bytes, in its charset
+# functions of the bytes of a text in its character set
 _OF_BYTES = frozenset(
     ("length", "octet_length", "bit_length", "hex", "ascii", "to_base64", "crc32")
 )
@@ -433,14 +434,16 @@ _KEYWORDS = frozenset(("left", "right", "insert", "replace", "repeat", "truncate
 
 
 def _week_format(scope: Scope) -> list[Constant]:
-    """What WEEK(d) means as a second argument; none is 0. A generated column knows no session."""
+    """The second argument of WEEK(d) from default_week_format; empty for 0.
+
+    Generated columns have no session."""
     binding = scope.binding
     mode = 0 if binding is None else int(binding.variable("default_week_format"))
     return [_number(mode)] if mode else []
 
 
 def call(name: str, arguments: Sequence[Expr], scope: Scope) -> Expr:
-    """A call of a function of the table. Raises 1305, 1582."""
+    """Binds a call of a function in FUNCTIONS. Raises 1305, 1582."""
     special = SPECIAL.get(name)
     if special is not None:
         return special(name, list(arguments), scope)
@@ -459,7 +462,7 @@ def call(name: str, arguments: Sequence[Expr], scope: Scope) -> Expr:
         return casts.cast(number, types.UNSIGNED)
     if name in _OF_BYTES:
         arguments = [casts.to_bytes(a) if a.type.Charset in CODECS else a for a in arguments]
-    # Each argument as its letter in the table says, texts in the collation that wins
+    # each argument is converted by its letter, texts to the collation that wins
     letters = [function.kinds[min(n, len(function.kinds) - 1)] for n in range(count)]
     texts = [a for a, letter in zip(arguments, letters, strict=True) if letter in "Ss"]
     collate, coercibility = scope.collation, COERCIBLE
@@ -469,39 +472,39 @@ def call(name: str, arguments: Sequence[Expr], scope: Scope) -> Expr:
     binary = any(
         types.is_bytes(a.type) for a, k in zip(arguments, letters, strict=True) if k == "S"
     )
-    made: list[Expr] = []
+    parts: list[Expr] = []
     for place, (argument, letter) in enumerate(zip(arguments, letters, strict=True), 1):
         if letter == "j":
             _check_json(name, place, argument)
         if letter == "s" or (letter == "S" and not binary):
-            made.append(casts.to_text(argument, collate))
+            parts.append(casts.to_text(argument, collate))
         elif letter == "S":
-            made.append(casts.to_bytes(argument))
+            parts.append(casts.to_bytes(argument))
         elif letter == "h":
-            made.append(_for_hex(argument))
+            parts.append(_for_hex(argument))
         else:
-            made.append(_CONVERT[letter](argument))
-    converted = tuple(made)
+            parts.append(_CONVERT[letter](argument))
+    converted = tuple(parts)
     kind = function.type(converted)
     if types.family_of(kind) is Family.STRING:
         kind = casts.with_collation(kind, collate)
-    found = Call(type=kind, function=name, arguments=converted, coercibility=coercibility)
+    result = Call(type=kind, function=name, arguments=converted, coercibility=coercibility)
     if name in _WHOLE and types.family_of(kind) is Family.DECIMAL:
         whole = Call(type=types.BIGINT, function=name, arguments=converted)
-        return casts.cast(casts.fold(whole), kind)  # what they give is a Python int
-    kept = function.env or function.volatile or name == "dayname"  # which is a number too
-    return found if kept else casts.fold(found)
+        return casts.cast(casts.fold(whole), kind)  # the function returns a Python int
+    is_kept = function.env or function.volatile or name == "dayname"  # DAYNAME is also a number
+    return result if is_kept else casts.fold(result)
 
 
 def _check_json(name: str, place: int, argument: Expr) -> None:
-    """3146 for what is neither text nor JSON."""
-    known = argument.type.Tp == TypeCode.NULL or is_json(argument)
-    if not known and not types.is_text_like(argument.type):
+    """Raises 3146 for an argument that is neither text nor JSON."""
+    is_valid = argument.type.Tp == TypeCode.NULL or is_json(argument)
+    if not is_valid and not types.is_text_like(argument.type):
         raise ErrInvalidTypeForJSON(place, name)
 
 
 def _check_text(name: str, argument: Expr, json_too: bool = False) -> None:
-    """3064 for what is no text."""
+    """Raises 3064 for an argument that is not text."""
     if argument.type.Tp == TypeCode.NULL or types.is_text_like(argument.type):
         return
     if not (json_too and is_json(argument)):
@@ -512,27 +515,27 @@ def _json_quote(name: str, arguments: list[Expr], scope: Scope) -> Expr:
     expect(name, arguments, 1, 1)
     _check_text(name, arguments[0])
     text = casts.to_text(arguments[0])
-    # each character may become six: \u0001
+    # a character may become six: \u0001
     kind = types.text(min(6 * types.width_of(text.type) + 2, 1 << 26))
     return casts.fold(Call(type=kind, function=name, arguments=(text,), coercibility=COERCIBLE))
 
 
 def _json_valid(name: str, arguments: list[Expr], scope: Scope) -> Expr:
-    """Of text and JSON alone; numbers and dates are none."""
+    """JSON_VALID: true only for valid text and JSON, false for numbers and dates."""
     expect(name, arguments, 1, 1)
     argument = arguments[0]
     if types.is_text_like(argument.type) or argument.type.Tp == TypeCode.NULL:
         parts = (casts.to_text(argument),)
         return casts.fold(Call(type=types.BOOLEAN, function=name, arguments=parts))
-    known = Constant(type=types.BOOLEAN, value=int(is_json(argument)))
-    return chosen([boolean("is null", argument)], [_NOTHING, known])
+    validity = Constant(type=types.BOOLEAN, value=int(is_json(argument)))
+    return chosen([boolean("is null", argument)], [_NOTHING, validity])
 
 
 _NOTHING = Constant(type=types.NULL, value=None)
 
 
 def _for_hex(argument: Expr) -> Expr:
-    """HEX: numbers as integers, everything else as bytes or text."""
+    """The argument of HEX: numbers as integers, all others as bytes or text."""
     if argument.family in (Family.FLOAT, Family.DECIMAL):
         return casts.to_integer(argument)
     if argument.family in types.WHOLE and argument.type.Tp not in (TypeCode.ENUM, TypeCode.SET):
@@ -560,13 +563,13 @@ def _json_unquote(name: str, arguments: list[Expr], scope: Scope) -> Expr:
     argument = arguments[0]
     _check_text(name, argument, json_too=True)
     text = Cast(type=types.text(65535), argument=argument) if is_json(argument) else argument
-    found = Call(
+    unquoted = Call(
         type=types.text(65535),
         function=name,
         arguments=(casts.to_text(text),),
         coercibility=COERCIBLE,
     )
-    return casts.fold(found)
+    return casts.fold(unquoted)
 
 
 def _modulo(name: str, arguments: list[Expr], scope: Scope) -> Expr:
@@ -575,7 +578,7 @@ def _modulo(name: str, arguments: list[Expr], scope: Scope) -> Expr:
 
 
 def _convert_base(name: str, arguments: list[Expr], scope: Scope) -> Expr:
-    """CONV: a hexadecimal or bit literal, and a BIT column, is its number, not its text."""
+    """CONV uses the number of a hexadecimal or bit literal and of a BIT column, not the text."""
     expect(name, arguments, 3, 3)
     first, base = arguments[0], casts.to_integer(arguments[1])
     if first.type.Tp == TypeCode.BIT or (isinstance(first, Constant) and first.hexadecimal):

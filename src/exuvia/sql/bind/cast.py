@@ -1,8 +1,8 @@
-"""Casts that the binder puts in, the types CAST names, and which collation wins.
+"""Implicit casts, the types of CAST, and the choice of a collation.
 
-Coercibility (manual, "Collation Coercibility in Expressions"): the lower one wins; of two equal
-ones a `_bin` collation beats another of its charset, bytes beat text; what remains is 1267 where it
-is compared."""
+Coercibility (manual, "Collation Coercibility in Expressions"): the lower one wins. On a tie, a
+`_bin` collation wins over another one of its character set, and bytes win over text. Other ties are
+1267 in a comparison."""
 
 from collections.abc import Sequence
 
@@ -44,7 +44,7 @@ _MARKS = {EXPLICIT: "EXPLICIT", NO_COLLATION: "NONE", IMPLICIT: "IMPLICIT", COER
 
 
 class _Folding(PlainEnv):
-    """Makes no long text: whether it is too long is the session's affair, and its memory."""
+    """For folding without long texts: their limit and their memory belong to the session."""
 
     __slots__ = ()
 
@@ -53,7 +53,9 @@ class _Folding(PlainEnv):
 
 
 def fold(expr: Expr) -> Expr:
-    """The constant an expression of constants is; itself where computing it would warn or fail."""
+    """Returns the value of a constant expression as a Constant.
+
+    Returns the expression itself if it is not constant, or its evaluation warns or fails."""
     if isinstance(expr, Cast):
         parts: Sequence[Expr] = (expr.argument,)
     elif isinstance(expr, Call):
@@ -75,7 +77,7 @@ def fold(expr: Expr) -> Expr:
 
 
 def _names_zone(part: Expr) -> bool:
-    """Whether a constant is another moment in every session."""
+    """Whether a constant names a time zone, so its moment depends on the session."""
     value = part.value if isinstance(part, Constant) else None
     return isinstance(value, str) and value[-1:] in "Z0123456789" and moment.names_zone(value)
 
@@ -86,7 +88,7 @@ def _takes_today(expr: Cast) -> bool:
 
 
 def cast(expr: Expr, kind: FieldType, explicit: bool = False) -> Expr:
-    """The expression in another type; itself if it has it already."""
+    """The expression cast to a type, or the expression itself if it has the type."""
     if expr.type.Tp == TypeCode.NULL:
         return Constant(type=kind, coercibility=IGNORABLE, value=None) if is_null(expr) else expr
     if expr.type == kind:
@@ -95,12 +97,12 @@ def cast(expr: Expr, kind: FieldType, explicit: bool = False) -> Expr:
 
 
 def is_null(expr: Expr) -> bool:
-    """Whether it is the literal NULL."""
+    """Whether this is the literal NULL."""
     return isinstance(expr, Constant) and expr.value is None
 
 
 def to_text(expr: Expr, collate: str = "") -> Expr:
-    """As text: strings stay, bytes are decoded, numbers and dates are printed."""
+    """The expression as text: bytes are decoded, numbers and dates are printed."""
     if expr.family is Family.STRING:
         return expr
     name = collate or "utf8mb4_bin"
@@ -108,7 +110,7 @@ def to_text(expr: Expr, collate: str = "") -> Expr:
 
 
 def charset_of(collate: str) -> str:
-    """The character set a collation belongs to."""
+    """The character set of a collation."""
     return collate if collate == "binary" else collate.partition("_")[0]
 
 
@@ -119,14 +121,14 @@ def to_bytes(expr: Expr) -> Expr:
 
 
 def _day_number(expr: Expr) -> Expr:
-    """DAYNAME is the number of the weekday where a number is asked for."""
+    """DAYNAME in a numeric context is the number of the weekday."""
     if isinstance(expr, Call) and expr.function == "dayname":
         return Call(type=types.integer(4), function="weekday", arguments=expr.arguments)
     return expr
 
 
 def to_number(expr: Expr) -> Expr:
-    """As an operand of arithmetic."""
+    """The expression as an operand of arithmetic."""
     expr = _day_number(expr)
     if isinstance(expr, Constant) and expr.hexadecimal:
         return cast(expr, types.UNSIGNED)
@@ -146,7 +148,7 @@ def to_double(expr: Expr) -> Expr:
 
 
 def to_integer(expr: Expr) -> Expr:
-    """As BIGINT, signed unless it is unsigned already."""
+    """The expression as BIGINT, or as BIGINT UNSIGNED if it is unsigned."""
     expr = _day_number(expr)
     if expr.family in (Family.INT, Family.UINT) and expr.type.Tp not in (
         TypeCode.ENUM,
@@ -159,7 +161,7 @@ def to_integer(expr: Expr) -> Expr:
 
 
 def to_datetime(expr: Expr) -> Expr:
-    """As DATETIME; texts keep their fraction."""
+    """The expression as DATETIME; texts keep their fraction."""
     if expr.family is Family.DATETIME:
         return expr
     if types.is_text_like(expr.type) or expr.family in (Family.FLOAT, Family.DECIMAL):
@@ -172,7 +174,7 @@ def to_date(expr: Expr) -> Expr:
 
 
 def to_time(expr: Expr) -> Expr:
-    """As TIME; texts keep their fraction."""
+    """The expression as TIME; texts keep their fraction."""
     if expr.family is Family.TIME:
         return expr
     digits = types.fraction_digits(expr.type)
@@ -184,12 +186,12 @@ def to_time(expr: Expr) -> Expr:
 
 
 def to_json(expr: Expr) -> Expr:
-    """As a JSON document: text is read."""
+    """The expression as a JSON document; text is parsed."""
     return expr if expr.family is Family.JSON else cast(expr, types.JSON)
 
 
 def condition(expr: Expr) -> Expr:
-    """As a truth value: a number."""
+    """The expression as a truth value, which is a number."""
     expr = _day_number(expr)
     if expr.family in (Family.STRING, Family.BYTES, Family.JSON):
         is_hexadecimal = isinstance(expr, Constant) and expr.hexadecimal
@@ -203,7 +205,7 @@ def condition(expr: Expr) -> Expr:
 def merged_collation(arguments: Sequence[Expr], operation: str, needed: bool) -> tuple[str, int]:
     """(collation, coercibility) of several expressions.
 
-    Raises 1267 where one is needed and none wins."""
+    Raises 1267 if a collation is `needed` and no one wins."""
     best: tuple[str, int] = ("", NUMERIC)
     for argument in arguments:
         if not types.is_text_like(argument.type) and argument.family is not Family.JSON:
@@ -228,9 +230,9 @@ def _winner(
         return left if left[0].endswith("_bin") else right
     if left[1] == COERCIBLE:
         return left
-    own = [charset_of(each[0]) in CODECS for each in (left, right)]
+    own = [charset_of(pair[0]) in CODECS for pair in (left, right)]
     if own[0] != own[1] and left[1] != EXPLICIT and not same_charset:
-        return right if own[0] else left  # a charset of some characters beside one of all
+        return right if own[0] else left  # a charset with all characters wins over one with some
     if needed or left[1] == EXPLICIT:
         raise ErrCantAggregate2collations(
             left[0], _MARKS[left[1]], right[0], _MARKS[right[1]], operation
@@ -239,12 +241,12 @@ def _winner(
 
 
 def with_collation(kind: FieldType, collate: str) -> FieldType:
-    """A text type in a collation."""
+    """A text type with this collation."""
     return evolve(kind, Charset=charset_of(collate), Collate=collate)
 
 
 def checked_collation(name: str, charset: str) -> str:
-    """A collation that exists and fits the charset. Raises 1273, 1253."""
+    """The collation in lower case, if it exists and fits the charset. Raises 1273, 1253."""
     collation_of(name)
     lower = name.lower()
     if charset not in ("", "binary") and charset_of(lower) != charset and lower != "binary":
@@ -263,8 +265,10 @@ ARRAY_HERE = (
 
 
 def element_type(tree: exp.Expression) -> FieldType | None:
-    """The type of the elements where an expression is CAST(... AS type ARRAY), None for any other.
-    Texts compare as JSON's strings do: byte by byte, spaces count. Raises 1235."""
+    """The type of the elements of CAST(... AS type ARRAY); None for any other expression.
+
+    Texts are compared like strings in JSON: byte by byte, with their trailing spaces. Raises
+    1235."""
     if not isinstance(tree, exp.Cast) or tree.to.this != exp.DType.ARRAY:
         return None
     of = tree.to.expressions[0]
@@ -282,7 +286,7 @@ def element_type(tree: exp.Expression) -> FieldType | None:
     if name in _BINARY:
         return evolve(kind, Tp=TypeCode.VARCHAR)
     if name in ("DATETIME", "TIME"):
-        return evolve(kind, Decimal=6)  # as JSON has them
+        return evolve(kind, Decimal=6)  # as in JSON
     return kind
 
 
@@ -291,10 +295,10 @@ _UNSIGNED = {"UBIGINT", "UINT", "USMALLINT", "UTINYINT", "UMEDIUMINT", "UNSIGNED
 
 
 def cast_type(to: exp.DataType, collate: str) -> FieldType:
-    """The type that CAST(... AS type) names."""
+    """The type in CAST(... AS type)."""
     name = to.this.name if hasattr(to.this, "name") else str(to.this)
     if walks.find(to, exp.Placeholder):
-        raise Misplaced("?")  # its name would be read as a size
+        raise Misplaced("?")  # its name would be used as a size
     sizes = [whole(part.name) for part in to.expressions if part.name.isdigit()]
     if name in _INTEGERS:
         return types.BIGINT
@@ -330,6 +334,6 @@ def cast_type(to: exp.DataType, collate: str) -> FieldType:
     charset = kind.name.lower() if isinstance(kind, exp.Expression) else ""
     if charset == "binary":
         return types.blob(sizes[0] if sizes else 65535)
-    wanted = collate if charset in ("", charset_of(collate)) else f"{charset}_bin"
-    found = types.text(sizes[0] if sizes else 65535, charset_of(wanted), wanted)
-    return evolve(found, Tp=TypeCode.STRING) if sizes else found
+    collation = collate if charset in ("", charset_of(collate)) else f"{charset}_bin"
+    text_type = types.text(sizes[0] if sizes else 65535, charset_of(collation), collation)
+    return evolve(text_type, Tp=TypeCode.STRING) if sizes else text_type

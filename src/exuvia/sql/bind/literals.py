@@ -1,9 +1,9 @@
 """Literals, names, parameters and variables as typed expressions.
 
-DATE 'text', TIME 'text' and TIMESTAMP 'text' are held to their forms, unlike CAST. The type keeps
-as many fractional digits as are written; what does not have the form, or is no moment, is 1292.
+DATE 'text', TIME 'text' and TIMESTAMP 'text' must have an exact form, unlike CAST. The type has the
+fractional digits of the text. Another form, or a moment that does not exist, is 1292.
 
-DEFAULT(column) is the column's default as a value, whatever the row holds.
+DEFAULT(column) is the column's default as a value, independent of the row.
 """
 
 import math
@@ -59,7 +59,7 @@ def _literal(tree: exp.Literal, scope: Scope) -> Expr:
 
 
 def text_constant(value: str, scope: Scope) -> Constant:
-    """A string literal in the connection's collation; binary where it is no text."""
+    """A string literal in the connection's collation; bytes if it is not valid text."""
     raw = bytes_of(value)
     if raw is not None:
         return evolve(_bytes(raw), hexadecimal=False)
@@ -127,7 +127,7 @@ def _introducer(tree: exp.Introducer, scope: Scope) -> Expr:
         return inner
     if isinstance(inner.value, bytes):
         inner = evolve(inner, value=inner.value.decode("utf-8", "replace"), hexadecimal=False)
-    collate = f"{charset}_bin"  # TiDB's default of each
+    collate = f"{charset}_bin"  # TiDB's default collation
     if charset == "utf8mb4":
         collate = scope.setting("default_collation_for_utf8mb4", collate)
     kind = types.text(len(inner.value), charset, collate)
@@ -135,15 +135,15 @@ def _introducer(tree: exp.Introducer, scope: Scope) -> Expr:
 
 
 def _of_bytes(text: Expr, charset: str) -> Expr:
-    """The text whose bytes in that charset are those that were sent. Raises 1300."""
+    """The text whose bytes in that charset are the bytes from the client. Raises 1300."""
     if not isinstance(text, Constant):
         return text
     raw = text.value if isinstance(text.value, bytes) else str(text.value).encode()
     try:
         value = raw.decode(CODECS[charset])
     except UnicodeDecodeError as error:
-        shown = values.shown_bytes(raw[error.start :])
-        raise ErrInvalidCharacterString(charset, shown) from None
+        invalid_part = values.shown_bytes(raw[error.start :])
+        raise ErrInvalidCharacterString(charset, invalid_part) from None
     kind = types.text(len(value), charset, CHARSETS[charset][0])
     return evolve(text, value=value, type=kind, hexadecimal=False)
 
@@ -221,7 +221,9 @@ MOMENT_LITERALS = {
 
 
 def moment_literal(name: str, text: str, scope: Scope) -> Expr:
-    """The constant of a date or time. Raises 1292, for zeros too that the sql_mode refuses."""
+    """The constant of a date or time literal.
+
+    Raises 1292, also for zeros that the sql_mode refuses."""
     word, form = MOMENT_LITERALS[name]
     digits = min(6, len(text.strip().rpartition(".")[2])) if "." in text else 0
     if word == "date":
@@ -230,10 +232,10 @@ def moment_literal(name: str, text: str, scope: Scope) -> Expr:
         kind = types.time(digits)
     else:
         kind = types.datetime(digits)
-    given = Cast(type=kind, argument=text_constant(text, scope), explicit=True)
+    cast = Cast(type=kind, argument=text_constant(text, scope), explicit=True)
     sql_mode = scope.setting("sql_mode", "")
     env = PlainEnv(any_day="ALLOW_INVALID_DATES" in sql_mode)
-    value = evaluate_constant(given, env)
+    value = evaluate_constant(cast, env)
     if word != "time" and isinstance(value, int):
         day = value if word == "date" else value >> 37
         refusing = "NO_ZERO_IN_DATE" if day else "NO_ZERO_DATE"
@@ -248,7 +250,7 @@ def moment_literal(name: str, text: str, scope: Scope) -> Expr:
 
 
 def default_of(arguments: Sequence[exp.Expression], scope: Scope) -> Expr:
-    """The expression. Raises 1054, 1364 where the column has none."""
+    """The default as an expression. Raises 1054, or 1364 for a column without a default."""
     named = arguments[0] if len(arguments) == 1 else None
     if not isinstance(named, exp.Column):
         raise Misplaced(")")
@@ -268,19 +270,21 @@ def default_of(arguments: Sequence[exp.Expression], scope: Scope) -> Expr:
 
 def is_own_default(tree: exp.Expression, name: str) -> bool:
     """Whether a tree is DEFAULT(column) of the column with that name (lower case)."""
-    return any(named is not None and named.name.lower() == name for named in [_asked(tree)])
+    return any(
+        named is not None and named.name.lower() == name for named in [_default_argument(tree)]
+    )
 
 
 def asks_generated_default(tree: exp.Expression, table: TableInfo) -> bool:
-    """Whether DEFAULT(column) of a generated column stands somewhere in a tree."""
-    generated = {each.name.L for each in table.cols if each.is_generated}
+    """Whether a tree contains DEFAULT(column) of a generated column."""
+    generated = {column.name.L for column in table.cols if column.is_generated}
     if not generated:
         return False
-    asked = [_asked(call) for call in walks.find_all(tree, exp.Anonymous)]
-    return any(named is not None and named.name.lower() in generated for named in asked)
+    columns = [_default_argument(call) for call in walks.find_all(tree, exp.Anonymous)]
+    return any(named is not None and named.name.lower() in generated for named in columns)
 
 
-def _asked(tree: exp.Expression) -> exp.Column | None:
+def _default_argument(tree: exp.Expression) -> exp.Column | None:
     if not isinstance(tree, exp.Anonymous) or str(tree.this).upper() != "DEFAULT":
         return None
     named = tree.expressions[0] if len(tree.expressions) == 1 else None
@@ -290,8 +294,8 @@ def _asked(tree: exp.Expression) -> exp.Column | None:
 def _field(named: exp.Column, scope: Scope) -> Field:
     wide: Scope | None = scope
     while wide is not None:
-        found = wide.find(named.name, named.table)
-        if found is not None:
-            return found
+        field = wide.find(named.name, named.table)
+        if field is not None:
+            return field
         wide = wide.parent
     raise ErrBadField(named.name, scope.clause)

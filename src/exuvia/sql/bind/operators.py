@@ -1,15 +1,15 @@
-"""Operators: types of operands and results of comparison, choice, logic, arithmetic, intervals.
+"""Operators: operand and result types of comparison, choice, logic, arithmetic and intervals.
 
-The domain in which two expressions compare:
+Expressions are compared as values of a common type:
 
-comparison of            happens as
+operands                 compared as
 two strings              strings, in the winning collation
 two whole numbers        integers
 exact numbers            DECIMAL
 a date or time with a string, or with a number that is constant     the date or time
-everything else          DOUBLE
+all others               DOUBLE
 
-Choice is CASE, IF, COALESCE and their like: several values, one type.
+Choices are CASE, IF, COALESCE and similar calls: several values, one type.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -68,12 +68,12 @@ _SIGNS: dict[type, str] = {
 
 
 def boolean(name: str, *arguments: Expr, extra: tuple[object, ...] = ()) -> Expr:
-    """A call whose result is 1, 0 or NULL."""
+    """A call with the result 1, 0 or NULL."""
     return fold(Call(type=types.BOOLEAN, function=name, arguments=arguments, extra=extra))
 
 
 def joined(name: str, terms: Sequence[Expr]) -> Expr:
-    """AND, OR or XOR of them all, in their order; as deep as its logarithm."""
+    """AND, OR or XOR of all terms in their order, as a balanced tree."""
     while len(terms) > 1:
         pairs = range(0, len(terms) - 1, 2)
         odd = terms[-1:] if len(terms) % 2 else []
@@ -82,40 +82,45 @@ def joined(name: str, terms: Sequence[Expr]) -> Expr:
 
 
 def comparable(arguments: Sequence[Expr], operation: str) -> tuple[tuple[Expr, ...], str]:
-    """The arguments in the domain in which they compare, and the collation they compare in."""
+    """The arguments converted to a common type, and the collation of their comparison."""
     arguments, _ = all_stored(arguments)
-    if any(is_year(each) for each in arguments):
-        arguments = [each if is_year(each) else _whole_year(each) for each in arguments]
-    if any(isinstance(each, Column | Outer) and each.type.Tp == TypeCode.BIT for each in arguments):
-        arguments = [_as_bits(each) for each in arguments]
-    present = [each for each in arguments if each.type.Tp != TypeCode.NULL]
-    families = {each.family for each in present}
+    if any(is_year(argument) for argument in arguments):
+        arguments = [
+            argument if is_year(argument) else _whole_year(argument) for argument in arguments
+        ]
+    if any(
+        isinstance(argument, Column | Outer) and argument.type.Tp == TypeCode.BIT
+        for argument in arguments
+    ):
+        arguments = [_as_bits(argument) for argument in arguments]
+    present = [argument for argument in arguments if argument.type.Tp != TypeCode.NULL]
+    families = {argument.family for argument in present}
     if families & types.TEMPORAL:
-        found = _temporal(arguments, present, families)
-        if found is not None:
-            return found, "binary"
+        moments = _temporal(arguments, present, families)
+        if moments is not None:
+            return moments, "binary"
     if Family.JSON in families:
-        return tuple(_as_json(each) for each in arguments), "binary"
-    if present and all(types.is_text_like(each.type) for each in present):
+        return tuple(_as_json(argument) for argument in arguments), "binary"
+    if present and all(types.is_text_like(argument.type) for argument in present):
         collate, _ = merged_collation(arguments, operation, needed=True)
         if collate == "binary":
-            return tuple(to_bytes(each) for each in arguments), "binary"
-        return tuple(to_text(each, collate) for each in arguments), collate
+            return tuple(to_bytes(argument) for argument in arguments), "binary"
+        return tuple(to_text(argument, collate) for argument in arguments), collate
     if families <= types.WHOLE:
         return tuple(arguments), "binary"
-    numbers = [to_number(each) for each in arguments]
-    if any(each.family is Family.FLOAT for each in numbers):
-        return tuple(to_double(each) for each in numbers), "binary"
+    numbers = [to_number(argument) for argument in arguments]
+    if any(argument.family is Family.FLOAT for argument in numbers):
+        return tuple(to_double(argument) for argument in numbers), "binary"
     return tuple(numbers), "binary"
 
 
 def is_year(expr: Expr) -> bool:
-    """Whether it is a column of years."""
+    """Whether this is a YEAR column."""
     return isinstance(expr, Column | Outer) and expr.type.Tp == TypeCode.YEAR
 
 
 def _as_bits(expr: Expr) -> Expr:
-    """Constant bytes beside a BIT column are its bits, as a hexadecimal literal's are."""
+    """Constant bytes compared with a BIT column are bits, like a hexadecimal literal."""
     if not isinstance(expr, Constant | Parameter) or expr.family is not Family.BYTES:
         return expr
     if isinstance(expr, Constant) and expr.hexadecimal:
@@ -142,25 +147,26 @@ def _whole_year(expr: Expr) -> Expr:
 def _temporal(
     arguments: Sequence[Expr], present: Sequence[Expr], families: set[Family | None]
 ) -> tuple[Expr, ...] | None:
-    others = [each for each in present if each.family not in types.TEMPORAL]
-    readable = all(types.is_text_like(each.type) or is_constant(each) for each in others)
+    others = [argument for argument in present if argument.family not in types.TEMPORAL]
+    readable = all(
+        types.is_text_like(argument.type) or is_constant(argument) for argument in others
+    )
     if not readable:
         return None
     temporal = families & types.TEMPORAL
     if temporal == {Family.DATE} and not others:
         return tuple(arguments)
-    if temporal == {Family.DATE} and all(_is_day(each) for each in others):
-        return tuple(to_date(each) for each in arguments)
+    if temporal == {Family.DATE} and all(_is_day(argument) for argument in others):
+        return tuple(to_date(argument) for argument in arguments)
     if temporal == {Family.TIME}:
-        if any(not types.is_text_like(each.type) for each in others):
+        if any(not types.is_text_like(argument.type) for argument in others):
             return None
-        return tuple(to_time(each) for each in arguments)
-    return tuple(to_datetime(each) for each in arguments)
+        return tuple(to_time(argument) for argument in arguments)
+    return tuple(to_datetime(argument) for argument in arguments)
 
 
 def _is_day(expr: Expr) -> bool:
-    """Whether a constant text is a date without a time, so that DATE columns compare as they
-    stand."""
+    """Whether a constant text is a date without a time: DATE columns are then compared as dates."""
     if not isinstance(expr, Constant):
         return False
     moment = to_datetime(expr)
@@ -193,14 +199,14 @@ def _comparison(tree: exp.Binary, scope: Scope) -> Expr:
 
 
 def is_row(tree: exp.Expression) -> bool:
-    """(a, b) or ROW(a, b), in parentheses or not."""
+    """Whether this is (a, b) or ROW(a, b), also in parentheses."""
     inner: Any = tree.unnest()
     named = isinstance(inner, exp.Anonymous) and inner.name.upper() == "ROW"
     return isinstance(inner, exp.Tuple) or named
 
 
 def _rows(name: str, left: exp.Expression, right: exp.Expression, scope: Scope) -> Expr:
-    """(a, b) = (c, d) is a = c AND b = d; < and > compare part by part."""
+    """(a, b) = (c, d) is a = c AND b = d; < and > compare the parts in order."""
     lefts, rights = _members(left, scope), _members(right, scope)
     same = not (is_row(left) and is_row(right)) or _shape(left) == _shape(right)
     if len(lefts) != len(rights) or not same:
@@ -209,7 +215,7 @@ def _rows(name: str, left: exp.Expression, right: exp.Expression, scope: Scope) 
 
 
 def _members(tree: exp.Expression, scope: Scope) -> list[Expr]:
-    """The members of a row; those of a query's only row are queries of one column."""
+    """The members of a row. Members of a query's only row are queries with one column."""
     inner = tree
     while isinstance(inner, exp.Paren | exp.Subquery):
         inner = inner.this
@@ -221,18 +227,18 @@ def _members(tree: exp.Expression, scope: Scope) -> list[Expr]:
 
 def _by_parts(name: str, bound: list[tuple[Expr, Expr]]) -> Expr:
     if name in ("=", "<=>"):
-        found = compare(name, *bound[0])
+        combined = compare(name, *bound[0])
         for pair in bound[1:]:
-            found = boolean("and", found, compare(name, *pair))
-        return found
+            combined = boolean("and", combined, compare(name, *pair))
+        return combined
     if name == "!=":
         return boolean("not", _by_parts("=", bound))
     strict = name[0]
-    found = compare(name, *bound[-1])
+    combined = compare(name, *bound[-1])
     for a, b in reversed(bound[:-1]):
-        same = boolean("and", compare("=", a, b), found)
-        found = boolean("or", compare(strict, a, b), same)
-    return found
+        same = boolean("and", compare("=", a, b), combined)
+        combined = boolean("or", compare(strict, a, b), same)
+    return combined
 
 
 def parts_of(tree: exp.Expression) -> list[exp.Expression]:
@@ -241,7 +247,7 @@ def parts_of(tree: exp.Expression) -> list[exp.Expression]:
 
 
 def _leaves(tree: exp.Expression) -> Iterator[exp.Expression]:
-    """The members of a row that are no rows: (1, (2, 3)) compares as (1, 2, 3)."""
+    """The members of a row, with nested rows expanded: (1, (2, 3)) is compared as (1, 2, 3)."""
     for part in parts_of(tree):
         if is_row(part):
             yield from _leaves(part)
@@ -250,7 +256,7 @@ def _leaves(tree: exp.Expression) -> Iterator[exp.Expression]:
 
 
 def _shape(tree: exp.Expression) -> tuple[Any, ...]:
-    """How rows are nested, which both sides of a comparison must be alike."""
+    """The nesting of rows, which must be equal on both sides of a comparison."""
     return tuple(_shape(part) if is_row(part) else () for part in parts_of(tree))
 
 
@@ -272,7 +278,7 @@ def _membership(
 def _in(tree: exp.In, scope: Scope) -> Expr:
     inner = tree.args.get("query")
     if inner is not None:
-        operands = [scope.bind(each) for each in parts_of(tree.this)]
+        operands = [scope.bind(part) for part in parts_of(tree.this)]
         return _membership("in", "=", operands, inner, scope)
     items = tree.expressions
     if not items:
@@ -283,9 +289,9 @@ def _in(tree: exp.In, scope: Scope) -> Expr:
 
 
 def membership(needle: Expr, items: Sequence[Expr]) -> Expr:
-    """needle IN (items): one domain where all agree, else a chain of comparisons."""
-    present = [each for each in items if each.type.Tp != TypeCode.NULL]
-    kinds = {(types.is_text_like(e.type), e.family in types.TEMPORAL) for e in present}
+    """needle IN (items): one comparison if all items have the same kind of type, else several."""
+    present = [item for item in items if item.type.Tp != TypeCode.NULL]
+    kinds = {(types.is_text_like(item.type), item.family in types.TEMPORAL) for item in present}
     if len(kinds) > 1:
         return joined("or", [compare("=", needle, item) for item in items])
     operands, collate = comparable((needle, *items), "in")
@@ -295,7 +301,8 @@ def membership(needle: Expr, items: Sequence[Expr]) -> Expr:
 
 def _between(tree: exp.Between, scope: Scope) -> Expr:
     value, low, high = (
-        scope.bind(each) for each in (tree.this, tree.args["low"], tree.args["high"])
+        scope.bind(operand_tree)
+        for operand_tree in (tree.this, tree.args["low"], tree.args["high"])
     )
     (value, low, high), collate = comparable((value, low, high), "between")
     least = boolean(">=", value, low, extra=(collate,))
@@ -316,7 +323,7 @@ Special = Callable[[str, list[Expr], Scope], Expr]
 
 
 def branches(values: Sequence[Expr], operation: str) -> tuple[list[Expr], FieldType, int]:
-    """Values that end in one result: converted, with their common type."""
+    """The possible values of a choice, converted to their common type; (values, type, level)."""
     collate, coercibility = merged_collation(values, operation, needed=False)
     texts = any(value.family is Family.STRING for value in values)
     pair = (charset_of(collate), collate) if texts and collate != "binary" else None
@@ -355,7 +362,7 @@ def _case(tree: exp.Case, scope: Scope) -> Expr:
 
 
 def _as_text(subject: Expr, test: Expr) -> Expr:
-    """CASE json WHEN 'text' compares text in MySQL, so JSON's null is found as 'null'."""
+    """CASE json WHEN 'text' compares texts in MySQL, so JSON's null equals 'null'."""
     if subject.family is Family.JSON and types.is_text_like(test.type):
         return to_text(subject, test.type.Collate)
     return subject
@@ -389,8 +396,8 @@ def _coalesce(name: str, arguments: list[Expr], scope: Scope) -> Expr:
     arguments, zone = all_stored(arguments)
     converted, kind, coercibility = branches(arguments, name)
     parts = tuple(converted)
-    found = Call(type=kind, coercibility=coercibility, function="coalesce", arguments=parts)
-    return local(fold(found), zone)
+    call = Call(type=kind, coercibility=coercibility, function="coalesce", arguments=parts)
+    return local(fold(call), zone)
 
 
 def _null_if(name: str, arguments: list[Expr], scope: Scope) -> Expr:
@@ -399,8 +406,8 @@ def _null_if(name: str, arguments: list[Expr], scope: Scope) -> Expr:
     (value,), zone = all_stored(arguments[:1])
     kind = evolve(value.type, Flag=value.type.Flag & ~1)
     level = value.coercibility
-    found = Call(type=kind, coercibility=level, function="nullif", arguments=(value, same))
-    return local(fold(found), zone)
+    call = Call(type=kind, coercibility=level, function="nullif", arguments=(value, same))
+    return local(fold(call), zone)
 
 
 def _is_null_call(name: str, arguments: list[Expr], scope: Scope) -> Expr:
@@ -417,13 +424,13 @@ def _extreme(name: str, arguments: list[Expr], scope: Scope) -> Expr:
     if families <= types.TEMPORAL:
         operands, collate = comparable(arguments, name)
         converted, level = list(operands), NUMERIC
-        kind = types.merged([each.type for each in operands])
+        kind = types.merged([operand.type for operand in operands])
     else:
         converted, kind, level = branches(arguments, name)
         _, collate = comparable(converted, name)
     parts = tuple(converted)
-    found = Call(type=kind, coercibility=level, function=name, arguments=parts, extra=(collate,))
-    return local(fold(found), zone)
+    call = Call(type=kind, coercibility=level, function=name, arguments=parts, extra=(collate,))
+    return local(fold(call), zone)
 
 
 _DATED = frozenset((Family.DATE, Family.DATETIME))
@@ -440,15 +447,15 @@ def _extreme_of_dates(name: str, arguments: list[Expr], of_days: bool) -> Expr:
     collate = kind.Collate if kind.Collate != "binary" else "utf8mb4_bin"
     result = types.text(max(types.width_of(kind), _MOMENT_WIDTH), charset_of(collate), collate)
     extra = (collate, of_days)
-    found = Call(type=result, coercibility=level, function=name, arguments=moved, extra=extra)
-    return fold(to_bytes(found) if types.is_bytes(kind) else found)
+    extreme = Call(type=result, coercibility=level, function=name, arguments=moved, extra=extra)
+    return fold(to_bytes(extreme) if types.is_bytes(kind) else extreme)
 
 
 _MOMENT_WIDTH = 26  # characters of a DATETIME(6)
 
 
 def expect(name: str, arguments: Sequence[object], least: int, most: int) -> None:
-    """1582 for another number of arguments; `most` -1 is any."""
+    """Raises 1582 for another number of arguments; `most` -1 means any number."""
     if len(arguments) < least or (most >= 0 and len(arguments) > most):
         raise ErrWrongParamcountToNativeFct(name)
 
@@ -487,7 +494,7 @@ _LOGIC: dict[type, str] = {exp.And: "and", exp.Or: "or", exp.Xor: "xor"}
 
 def _logic(tree: exp.Expression, scope: Scope) -> Expr:
     operands: list[Any] = list(tree.flatten(unnest=False))
-    return joined(_LOGIC[type(tree)], [condition(scope.bind(each)) for each in operands])
+    return joined(_LOGIC[type(tree)], [condition(scope.bind(operand)) for operand in operands])
 
 
 def _not(tree: exp.Not, scope: Scope) -> Expr:
@@ -496,20 +503,20 @@ def _not(tree: exp.Not, scope: Scope) -> Expr:
 
 def _is(tree: exp.Is, scope: Scope) -> Expr:
     operand = scope.bind(tree.this)
-    wanted = tree.expression
-    if isinstance(wanted, exp.Null):
+    truth_value = tree.expression
+    if isinstance(truth_value, exp.Null):
         return boolean("is null", operand)
-    if isinstance(wanted, exp.Boolean):
-        name = "is true" if wanted.this else "is false"
+    if isinstance(truth_value, exp.Boolean):
+        name = "is true" if truth_value.this else "is false"
         return boolean(name, condition(operand))
-    raise ErrNotSupportedYet("IS " + wanted.key.upper())
+    raise ErrNotSupportedYet("IS " + truth_value.key.upper())
 
 
 # -- arithmetic and bits ---------------------------------------------------------------------------
 
 
 def arithmetic(sign: str, left: Expr, right: Expr, scope: Scope) -> Expr:
-    """left sign right, of numbers."""
+    """`left` sign `right`, as numbers."""
     left, right = to_number(left), to_number(right)
     more = scope.division_digits if sign == "/" else types.DIVISION_DIGITS
     kind = types.arithmetic(sign.upper(), left.type, right.type, more)
@@ -530,26 +537,27 @@ def _exact(expr: Expr) -> Expr:
 
 
 def _chain(step: Any, signs: dict[type, str]) -> Any:
-    """The binder of a + b - c ...: without a level of Python's for each sign."""
+    """The binder of a + b - c ..., without recursion for each operator."""
 
     def bind(tree: exp.Binary, scope: Scope) -> Expr:
         nodes: list[Any] = [tree]
         while type(nodes[-1].this) in signs:
             nodes.append(nodes[-1].this)
-        found: Expr = step(nodes[-1], None, scope)
+        result: Expr = step(nodes[-1], None, scope)
         for node in reversed(nodes[:-1]):
-            found = step(node, found, scope)
-        return found
+            result = step(node, result, scope)
+        return result
 
     return bind
 
 
 def _arithmetic(tree: exp.Binary, bound: Expr | None, scope: Scope) -> Expr:
-    """`bound` is what stands left, None where it is not bound yet."""
+    """`bound` is the bound left operand, or None if it is not bound yet."""
     sign = _ARITHMETIC[type(tree)]
     left, right = tree.this, tree.expression
     if isinstance(left, exp.Interval) and isinstance(right, exp.Interval):
-        right = right if right.args.get("unit") else right.this  # the parser's: x is no interval
+        # added by the parser: x is no interval
+        right = right if right.args.get("unit") else right.this
     if sign in "+-" and isinstance(right, exp.Interval):
         return moved(bound or scope.bind(left), right, -1 if sign == "-" else 1, scope)
     if sign == "+" and isinstance(left, exp.Interval):
@@ -587,7 +595,7 @@ def _inverted(tree: exp.BitwiseNot, scope: Scope) -> Expr:
 
 
 def moved(moment: Expr, interval: exp.Interval, sign: int, scope: Scope) -> Expr:
-    """moment + INTERVAL amount unit."""
+    """The expression moment + INTERVAL amount unit."""
     from exuvia.sql.functions.moment import CLOCK_UNITS, UNITS, digits_of
 
     unit = interval.args["unit"].name.upper() if interval.args.get("unit") else ""

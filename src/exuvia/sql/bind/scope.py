@@ -1,23 +1,22 @@
-"""Names in sight of an expression, and what the binder needs beside them.
+"""The names that an expression may use, and the other inputs of the binder.
 
     Scope.empty(binding)                  SET, DEFAULT: no names
     Scope.of_table(table, binding)        checks, single tables: the public columns, by position
     Scope(fields, binding, parent=...)    SELECT: the fields of FROM, and those of the outer query
 
-A name that fits no field is 1054, one that fits two is 1052. Outer scopes are looked at from the
-inside out.
+An unknown name is 1054, an ambiguous one is 1052. Outer scopes are searched from the inside out.
 
-Columns are met in the session's time zone: TIMESTAMPs are kept in UTC and met as local time.
+Columns are used in the session's time zone: TIMESTAMPs are stored in UTC and bound as local time.
 
-    stored       UTC, in rows, keys and defaults at rest; its type is TIMESTAMP
-    expression   the column's value as a DATETIME of the session's zone (`local`); a session in UTC
-                 meets the column itself, so it loses nothing, keys included
-    query        what a nested query hands on is stored again (`stored`), and what is picked from
-                 TIMESTAMPs alone is one (`all_stored`): two equal hours of autumn stay two
-    written      back into UTC by the assignment (catalog/convert/values.py, Mode.zone), unless it
-                 is stored already
+    stored       UTC, in rows, keys and stored defaults; the type is TIMESTAMP
+    expression   the column's value as a DATETIME in the session's zone (`local`). In a UTC session,
+                 the column itself, so that keys can be used
+    query        a nested query returns stored values (`stored`). A choice among TIMESTAMPs only is
+                 a TIMESTAMP (`all_stored`): two equal hours in autumn stay different
+    written      the assignment converts to UTC (catalog/convert/values.py, Mode.zone), except for
+                 stored values
 
-The zone is a fact that kept plans depend on (bind/binding.py).
+The zone is a fact that cached plans depend on (bind/binding.py).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -49,12 +48,12 @@ from exuvia.sql.parse.syntax_error import Misplaced
 
 
 def is_shifted(kind: FieldType, zone: tzinfo | None) -> bool:
-    """Whether a stored value is not what the session sees."""
+    """Whether a stored value differs from its value in the session."""
     return zone is not None and kind.Tp == TypeCode.TIMESTAMP
 
 
 def local(expr: Expr, zone: tzinfo | None) -> Expr:
-    """A stored column as the session's zone shows it."""
+    """A stored column in the session's zone."""
     if not is_shifted(expr.type, zone):
         return expr
     kind = types.datetime(types.fraction_digits(expr.type))
@@ -83,21 +82,21 @@ def all_stored(values: Sequence[Expr]) -> tuple[list[Expr], tzinfo | None]:
 
 
 def column_in(column: ColumnInfo, source: tzinfo | None, target: tzinfo | None) -> ColumnInfo:
-    """A column whose literal TIMESTAMP default is of one zone, with the same moment of another."""
+    """The column with its literal TIMESTAMP default converted from one zone to another."""
     text = column.default
     if source == target or column.type.Tp != TypeCode.TIMESTAMP or not isinstance(text, str):
         return column
     if column.default_is_expr or not text[:1].isdigit():
-        return column  # CURRENT_TIMESTAMP is the same everywhere
+        return column  # CURRENT_TIMESTAMP does not depend on the zone
     moved = shift_zone(values.from_text(text, column.type, values.LENIENT), source, target)
     return evolve(column, default=str(values.to_text(moved, column.type)))
 
 
 def table_in(table: TableInfo, source: tzinfo | None, target: tzinfo | None) -> TableInfo:
-    """As `column_in`, of all columns."""
+    """As `column_in`, for all columns."""
     if source == target:
         return table
-    return evolve(table, cols=tuple(column_in(each, source, target) for each in table.cols))
+    return evolve(table, cols=tuple(column_in(column, source, target) for column in table.cols))
 
 
 # -- scope -----------------------------------------------------------------------------------------
@@ -108,7 +107,7 @@ DEFAULT_COLLATION = "utf8mb4_bin"
 
 
 class Field(NamedTuple):
-    """A column in sight: where it stands in the row, and where it comes from."""
+    """A column that an expression may name: its position in the row, and its origin."""
 
     position: int
     name: str
@@ -118,19 +117,20 @@ class Field(NamedTuple):
     column: ColumnInfo | None = None
     origin_table: str = ""
     coercibility: int = IMPLICIT
-    label: str = ""  # MySQL's label of the column in results, whatever the query's spelling
+    label: str = ""  # MySQL's label of the column in results, for any spelling in the query
 
 
 def labelled(written: str, own: str, binding: Binding) -> str:
-    """The label of a view's column in results: in TiDB as the query spells it, in MySQL the view's
-    own name, if it has one."""
+    """The label of a view's column in results.
+
+    In TiDB it is as written in the query; in MySQL it is the view's own name, if it has one."""
     if not own or own == written or binding.variable("exuvia_compatibility") != "mysql":
         return written
     return own
 
 
 def place_of(key: exp.Expression, columns: int, clause: str) -> int | None:
-    """The column, from 0, whose number a key of ORDER BY or GROUP BY is; None for other keys.
+    """The column, from 0, for a number in ORDER BY or GROUP BY; None for other keys.
 
     Raises 1054 if there is no such column."""
     if not isinstance(key, exp.Literal) or key.is_string or not key.name.isdigit():
@@ -160,31 +160,32 @@ class Scope:
         self.parent = parent
         self.clause = clause
         self.query: Callable[[exp.Expression, Scope], Any] | None = None
-        self.grouped: list[Expr] | None = None  # aggregates met; None where they are not allowed
-        self.windows: dict[str, exp.Expression] | None = None  # None where OVER is not allowed
+        # aggregates of the query; None if they are not allowed
+        self.grouped: list[Expr] | None = None
+        self.windows: dict[str, exp.Expression] | None = None  # None if OVER is not allowed
         self.aliases: dict[str, Expr] = {}
         self.aliases_first = False
-        self.hidden: set[int] = set()  # shown by no plain name: the other half of USING
+        self.hidden: set[int] = set()  # found only by qualified names: the other half of USING
         self._by_name: dict[str, list[Field]] | None = None
 
     @classmethod
     def empty(cls, binding: Binding | None = None) -> "Scope":
-        """No names at all."""
+        """A scope without names."""
         return cls((), binding)
 
     @classmethod
     def of_table(
         cls, table: Table, binding: Binding | None = None, alias: str | None = None
     ) -> "Scope":
-        """The public columns of a table, by their place in its rows."""
+        """The public columns of a table, by their positions in its rows."""
         return cls(fields_of(table, alias), binding)
 
     def within(self, clause: str) -> "Scope":
-        """The same names in another clause."""
-        found = Scope.__new__(Scope)
-        found.__dict__.update(self.__dict__)
-        found.clause = clause
-        return found
+        """A copy of the scope for another clause."""
+        copied = Scope.__new__(Scope)
+        copied.__dict__.update(self.__dict__)
+        copied.clause = clause
+        return copied
 
     def bind(self, tree: exp.Expression) -> Expr:
         """The typed expression of a tree."""
@@ -197,25 +198,25 @@ class Scope:
     @property
     def collation(self) -> str:
         """The collation of string literals. Under SET NAMES binary it is utf8mb4_bin."""
-        found = self.setting("collation_connection", DEFAULT_COLLATION)
-        return DEFAULT_COLLATION if found in ("", "binary") else found
+        connection_collation = self.setting("collation_connection", DEFAULT_COLLATION)
+        return DEFAULT_COLLATION if connection_collation in ("", "binary") else connection_collation
 
     def setting(self, name: str, default: str) -> str:
-        """A variable of the session; `default` in a stored expression, which has one meaning."""
+        """A variable of the session; `default` in a stored expression, which has no session."""
         return default if self.binding is None else self.binding.variable(name)
 
     @property
     def zone(self) -> tzinfo | None:
-        """The session's time zone; None is UTC, and that of a stored expression."""
+        """The session's time zone. None is UTC, also for a stored expression."""
         return None if self.binding is None else self.binding.zone
 
     @property
     def division_digits(self) -> int:
-        """Digits that `/` and AVG add to the scale of what is divided."""
+        """The digits that `/` and AVG add to the scale of the dividend."""
         return int(self.setting("div_precision_increment", str(types.DIVISION_DIGITS)))
 
     def parameter_type(self, index: int) -> FieldType:
-        """Type of a `?`. Raises 1064 where none may stand, as in the bound of a partition."""
+        """The type of a `?`. Raises 1064 if none is allowed, as in the bound of a partition."""
         if self.binding is None or index >= self.binding.parameter_count():
             raise Misplaced("?")
         kind = self.binding.parameter_type(index)
@@ -227,19 +228,19 @@ class Scope:
         return evolve(kind, Charset=collate.partition("_")[0], Collate=collate)
 
     def parameter_value(self, index: int) -> tuple[Value, ...]:
-        """The value of a `?`; none where the plan is for every value."""
+        """The value of a `?` in a tuple; () if the plan is for all values."""
         return () if self.binding is None else self.binding.parameter_value(index)
 
     # -- names -------------------------------------------------------------------------------------
 
     def resolve(self, name: str, table: str = "", database: str = "") -> Expr:
-        """The column of that name, here or further out. Raises 1054, 1052."""
+        """The column of that name in this or an outer scope. Raises 1054, 1052."""
         scope: Scope | None = self
         depth = 0
         while scope is not None:
-            found = scope.find(name, table, database)
-            if found is not None:
-                return scope.local(column_of(found, depth), found)
+            field = scope.find(name, table, database)
+            if field is not None:
+                return scope.local(column_of(field, depth), field)
             alias = scope.aliases.get(name.lower()) if not table and depth == 0 else None
             if alias is not None:
                 return alias
@@ -252,7 +253,7 @@ class Scope:
         return self.local(column_of(field), field)
 
     def local(self, expr: Expr, field: Field) -> Expr:
-        """A stored TIMESTAMP as the session's zone shows it; anything else as it is.
+        """A stored TIMESTAMP in the session's zone; other expressions unchanged.
 
         Raises 1143 for a column that the account may not read."""
         if self.binding is None:
@@ -264,18 +265,18 @@ class Scope:
         return local(expr, self.binding.zone)
 
     def find(self, name: str, table: str = "", database: str = "") -> Field | None:
-        """The field of that name in this scope alone. Raises 1052."""
-        found = (self._named or self._field_named)(name.lower())
+        """The field of that name in this scope, not in outer ones. Raises 1052."""
+        fields = (self._named or self._field_named)(name.lower())
         if table:
-            found = [field for field in found if field.table.lower() == table.lower()]
+            fields = [field for field in fields if field.table.lower() == table.lower()]
         else:
-            found = [field for field in found if field.position not in self.hidden]
+            fields = [field for field in fields if field.position not in self.hidden]
         if database:
-            found = [field for field in found if field.database.lower() == database.lower()]
-        if len({field.position for field in found}) > 1:
+            fields = [field for field in fields if field.database.lower() == database.lower()]
+        if len({field.position for field in fields}) > 1:
             full = f"{table}.{name}" if table else name
             raise ErrNonUniq(full, self.clause)
-        return found[0] if found else None
+        return fields[0] if fields else None
 
     def _field_named(self, name: str) -> list[Field]:
         if self._by_name is None:
@@ -286,7 +287,7 @@ class Scope:
 
 
 def column_of(field: Field, depth: int = 0) -> Expr:
-    """A field as an expression; `depth` scopes further out."""
+    """A field as an expression; `depth` is the number of scopes in between."""
     kind = field.type
     if depth:
         return Outer(
@@ -316,14 +317,14 @@ def _full(field: Field) -> str:
 def fields_of(table: Table, alias: str | None = None) -> list[Field]:
     """The public columns of a table as fields."""
     info = table.info
-    shown = alias or info.name.O
+    table_name = alias or info.name.O
     database = table.database.db_name.O
     return [
         Field(
             table.position(column.name.O),
             column.name.O,
             column.type,
-            shown,
+            table_name,
             database,
             column,
             info.name.O,
@@ -333,7 +334,7 @@ def fields_of(table: Table, alias: str | None = None) -> list[Field]:
 
 
 def nullable(kind: FieldType) -> FieldType:
-    """The type without NOT NULL and key flags: what an outer join makes of a column."""
+    """The type without NOT NULL and key flags, as for a column of an outer join."""
     keep = Flag.UNSIGNED | Flag.ZEROFILL | Flag.BINARY | Flag.BLOB | Flag.ENUM | Flag.SET
     return evolve(kind, Flag=kind.Flag & keep)
 

@@ -1,15 +1,15 @@
-"""Calls OVER a window: the window that is meant, its frame, the type of the result.
+"""Calls OVER a window: the window's definition, its frame, and the type of the result.
 
-window            what it may have                                             else
-w AS (v ...)      ORDER BY where v has none, a frame; no PARTITION BY          3581, 3583
+window            allowed                                                       else
+w AS (v ...)      ORDER BY if v has none, a frame; no PARTITION BY             3581, 3583
                   v has no frame                                               3582
 ROWS n            a whole number that is not negative; no INTERVAL             3586, 3596
 RANGE n           one ORDER BY, of a number                                    3587, 3588
 RANGE INTERVAL    one ORDER BY, of a date or a time                            3587, 3589
 
-A RANGE of an interval ends where the row's own date, moved by the interval, lies: months and days
-are those of the calendar. The amounts themselves are looked at when the query is rendered; those of
-parameters are not known before.
+The frame of RANGE INTERVAL ends at the row's own date, moved by the interval: months and days are
+those of the calendar. Amounts are checked when the query is rendered, since those of parameters are
+not known before.
 """
 
 from collections.abc import Sequence
@@ -73,34 +73,36 @@ def _window(tree: exp.Window, scope: Scope) -> Expr:
         (_key(key.this, over, scope), bool(key.args.get("desc")))
         for key in (order.expressions if order else ())
     )
-    if over.args.get("spec") is None:  # the bounds of a frame are of the session's zone
+    if over.args.get("spec") is None:  # bounds of a frame are in the session's zone
         keys = tuple((stored(key), descending) for key, descending in keys)
     parts = over.args.get("partition_by") or ()
     partition = tuple(stored(_key(key, over, scope)) for key in parts)
     zone = scope.zone
     if name in AGGREGATES:
-        found = bound_aggregate(name, call.expressions, scope, within_window=True)
-        name, arguments, distinct = found.function, found.arguments, found.distinct
-        kind = found.type
+        bound_call = bound_aggregate(name, call.expressions, scope, within_window=True)
+        name, arguments, distinct = bound_call.function, bound_call.arguments, bound_call.distinct
+        kind = bound_call.type
     elif name not in RANKINGS:
         raise ErrNotSupportedYet(f"{name} OVER")
     else:
         least, most = RANKINGS[name]
-        given = [scope.bind(argument) for argument in call.expressions]
-        if not least <= len(given) <= most:
+        function_arguments = [scope.bind(argument) for argument in call.expressions]
+        if not least <= len(function_arguments) <= most:
             raise ErrWrongParamcountToNativeFct(name)
         distinct = False
         if name in ("percent_rank", "cume_dist"):
-            kind, given = types.DOUBLE, []
+            kind, function_arguments = types.DOUBLE, []
         elif name in ("row_number", "rank", "dense_rank", "ntile"):
             kind = types.integer(21, name == "ntile")
         else:
-            picked, zone = all_stored(given[::2])
-            given[::2] = picked
-            kind = evolve(given[0].type, Flag=given[0].type.Flag & ~1)
-            if len(given) == 3:
-                (given[0], given[2]), kind, _ = branches((given[0], given[2]), name)
-        arguments = tuple(given)
+            picked, zone = all_stored(function_arguments[::2])
+            function_arguments[::2] = picked
+            kind = evolve(function_arguments[0].type, Flag=function_arguments[0].type.Flag & ~1)
+            if len(function_arguments) == 3:
+                (function_arguments[0], function_arguments[2]), kind, _ = branches(
+                    (function_arguments[0], function_arguments[2]), name
+                )
+        arguments = tuple(function_arguments)
     windowed = Windowed(
         type=kind,
         coercibility=COERCIBLE,
@@ -124,20 +126,20 @@ def _key(tree: exp.Expression, over: exp.Expression, scope: Scope) -> Expr:
 
 
 def named_windows(tree: exp.Select) -> dict[str, exp.Expression]:
-    """The windows of WINDOW by their lower-case names; 3579, 3580 and 3591 as in MySQL."""
+    """The windows of WINDOW by lower-case name. Raises 3579, 3580 and 3591 as in MySQL."""
     windows: dict[str, exp.Expression] = {}
     for window in tree.args.get("windows") or ():
         if window.name.lower() in windows:
             raise ErrWindowDuplicateName(window.name)
         windows[window.name.lower()] = window
     for window in windows.values():
-        passed = {window.name.lower()}
+        visited = {window.name.lower()}
         while (alias := window.args.get("alias")) is not None:
             if alias.name.lower() not in windows:
                 raise ErrWindowNoSuchWindow(alias.name)
-            if alias.name.lower() in passed:
+            if alias.name.lower() in visited:
                 raise ErrWindowCircularityInWindowGraph()
-            passed.add(alias.name.lower())
+            visited.add(alias.name.lower())
             window = windows[alias.name.lower()]
     return windows
 
@@ -148,7 +150,7 @@ def _name(window: exp.Expression) -> str:
 
 
 def _specified(window: exp.Expression, scope: Scope) -> exp.Expression:
-    """The window with what it takes from the window that it names."""
+    """The window combined with the named window it is based on."""
     alias = window.args.get("alias")
     if alias is None:
         return window
@@ -183,7 +185,7 @@ _NUMERIC = (*types.WHOLE, Family.DECIMAL, Family.FLOAT)
 def _frame(
     over: exp.Expression, keys: Sequence[tuple[Expr, bool]], scope: Scope
 ) -> WindowFrame | None:
-    """The frame, its bounds in order: 3584, 3585, 3586 where they are not."""
+    """The frame, with its bounds in order. Raises 3584, 3585, 3586."""
     spec, window = over.args.get("spec"), _name(over)
     if spec is None:
         return None
@@ -219,7 +221,7 @@ def _side(spec: exp.Expression, end: str) -> str:
 
 
 def _measured(keys: Sequence[tuple[Expr, bool]], window: str) -> Expr:
-    """The one ORDER BY value; a DATE as a DATETIME, for hours may be added to it."""
+    """The value of the only ORDER BY key. A DATE becomes a DATETIME, for hours."""
     if len(keys) != 1 or keys[0][0].type.Tp == TypeCode.NULL:
         raise ErrWindowRangeFrameOrderType(window)
     key = keys[0][0]

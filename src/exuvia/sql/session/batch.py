@@ -1,5 +1,6 @@
-"""BATCH ... LIMIT n: a statement cut into jobs, each a transaction of its own (non-transactional
-DML, as TiDB has it). For what is too large for one commit and need not be atomic.
+"""BATCH ... LIMIT n (non-transactional DML, as in TiDB): a statement split into jobs.
+
+Each job is a transaction. For statements that are too large for one commit and need not be atomic.
 
     BATCH ON id LIMIT 1000 DELETE FROM t WHERE v < 10
       SELECT `id` FROM t WHERE v < 10 ORDER BY ..   one snapshot: every shard value, in order
@@ -7,18 +8,20 @@ DML, as TiDB has it). For what is too large for one commit and need not be atomi
       job 2   DELETE FROM t WHERE (`id` BETWEEN 1351 AND 2700) AND (v < 10)
       number of jobs | job status
 
-A job has at least n rows (the last may have fewer) and ends between two different shard values, so
-no row is in two jobs; NULLs are in the first. The shard column is the one an index begins with, the
-handle if none is said. The statement is not atomic and not isolated: what others write meanwhile
-may be in a job or not, and a job that failed leaves those before it done.
+A job has at least n rows, except for the last one. It ends between two different shard values, so
+no row is in two jobs. NULLs are in the first job. The shard column must be the first column of an
+index; without ON it is the handle.
 
-    the first job fails        that error: nothing was done
-    a later one fails          8143 with the job; with tidb_nontransactional_ignore_error the rest
-                               goes on, and the failed ones are told at the end (1105)
-    KILL, max_execution_time   that error at once; its note says how many jobs were done
+The statement is neither atomic nor isolated. Rows that others write meanwhile may or may not be in
+a job. If a job fails, the jobs before it stay committed.
 
-Jobs are texts: what DRY RUN shows is what runs. Shard columns whose values have no exact text that
-compares as they sort (ENUM, SET, BIT, JSON, FLOAT) are refused.
+    the first job fails        its error: nothing was changed
+    a later one fails          8143 with the job. With tidb_nontransactional_ignore_error the others
+                               run, and 1105 lists the failed ones at the end
+    KILL, max_execution_time   that error at once; its note has the number of finished jobs
+
+Jobs are texts: DRY RUN prints exactly the statements that would run. Types whose values have no
+exact text in their sort order (ENUM, SET, BIT, JSON, FLOAT) are refused for shard columns.
 
 Source: TiDB's documentation, "Non-Transactional DML Statements"."""
 
@@ -57,7 +60,7 @@ log = logging.getLogger(__name__)
 
 
 class Shard(NamedTuple):
-    """The column that jobs are cut by: its name in the statement, where it is, and its type."""
+    """The shard column: its qualified name in the statement, its table, its type."""
 
     name: str
     table: str
@@ -66,7 +69,7 @@ class Shard(NamedTuple):
 
 
 class BatchJob(NamedTuple):
-    """Rows whose shard value is in [start, end]. `id` counts from 1."""
+    """The rows with a shard value in [start, end]. `id` counts from 1."""
 
     id: int
     start: Value
@@ -79,7 +82,7 @@ class BatchJob(NamedTuple):
 
 
 def run_batch(session: SessionApi, node: NonTransactionalDml, text: str) -> Result:
-    """BATCH. Raises 1105 where it is not done so, 8143, and what its jobs raise."""
+    """Runs BATCH. Raises 1105 if BATCH is not allowed here, 8143, and errors of its first job."""
     alone, open_ = session.settings.autocommit, session.current is not None
     if not alone or open_:
         raise ErrUnknown(
@@ -89,12 +92,12 @@ def run_batch(session: SessionApi, node: NonTransactionalDml, text: str) -> Resu
     if session.variable("tidb_snapshot"):
         raise ErrUnknown("can't do non-transactional DML when tidb_snapshot is set")
     _check_statement(node)
-    found: list[BatchJob] = []
+    jobs: list[BatchJob] = []
     answer: list[Result] = []
 
     def look(context: Context) -> Result:
-        found.clear()
-        planner.plan(node.statement, context)  # its names are right, and the session may do it
+        jobs.clear()
+        planner.plan(node.statement, context)  # checks names and privileges
         shard = _shard_of(node, context)
         where = f"({node.where})" if node.where else "TRUE"
         order = f"IF(ISNULL({shard.name}),0,1),{shard.name}"
@@ -102,25 +105,25 @@ def run_batch(session: SessionApi, node: NonTransactionalDml, text: str) -> Resu
         if node.dry_run == "query":
             answer.append(_texts("query statement", [query]))
         else:
-            found.extend(_jobs(node, shard, query, context))
+            jobs.extend(_jobs(node, shard, query, context))
         return Result()
 
     session.run(look)
     if answer:
         return answer[0]
     if node.dry_run:
-        ends = [found[0], *found[1:][-1:]] if found else []
+        ends = [jobs[0], *jobs[1:][-1:]] if jobs else []
         return _texts("split statement examples", [job.text for job in ends])
-    _run(session, found)
+    _run(session, jobs)
     columns = [OutputColumn("number of jobs", BIGINT), OutputColumn("job status", text_type(64))]
-    return Result(columns, [[len(found), "all succeeded"]])
+    return Result(columns, [[len(jobs), "all succeeded"]])
 
 
 def _texts(title: str, rows: Sequence[str]) -> Result:
     return Result([OutputColumn(title, text_type(_LONGEST_SHOWN))], [[row] for row in rows])
 
 
-# -- what is refused -------------------------------------------------------------------------------
+# -- checks ----------------------------------------------------------------------------------------
 
 
 def _check_statement(node: NonTransactionalDml) -> None:
@@ -146,30 +149,32 @@ def _check_statement(node: NonTransactionalDml) -> None:
 
 
 def _tables(node: NonTransactionalDml) -> list[exp.Table]:
-    """The tables of the statement, in order."""
+    """The tables of the statement, in order. Raises 1105 for a derived table."""
     statement = node.statement
     select = statement.query if isinstance(statement, Insert) else statement.source
     assert select is not None
     origin = select.args.get("from_") or select.args.get("from")
     waiting = [] if origin is None else [origin.this]
     waiting += [join.this for join in select.args.get("joins") or ()]
-    found = []
+    tables = []
     for tree in waiting:
         if not isinstance(tree, exp.Table) or not isinstance(tree.this, exp.Identifier):
             raise ErrUnknown("Non-transactional DML, table name not found in join")
-        found.append(tree)
+        tables.append(tree)
         nested = [join.this for join in tree.args.get("joins") or ()]
-        if not all(isinstance(each, exp.Table) for each in nested):
+        if not all(isinstance(joined, exp.Table) for joined in nested):
             raise ErrUnknown("Non-transactional DML, table name not found in join")
-        found += nested
-    if not found:
+        tables += nested
+    if not tables:
         raise ErrUnknown("Non-transactional DML, no tables found in table refs")
-    return found
+    return tables
 
 
 def _shard_of(node: NonTransactionalDml, context: Context) -> Shard:
-    """The column to cut by. Raises 1105 where it is none, or has no index, or is written, 1054
-    where it is written as another table's."""
+    """The shard column.
+
+    Raises 1105 if it is unknown, not indexed, or written by the statement. Raises 1054 if it is
+    qualified with another table."""
     tables = _tables(node)
     tree = tables[0]
     if len(tables) > 1 and node.column:
@@ -180,7 +185,7 @@ def _shard_of(node: NonTransactionalDml, context: Context) -> Shard:
     name = node.column[-1].lower() if node.column else _handle_of(table)
     info = None
     if name != ROW_ID or table.handle_positions:
-        info = next((each for each in table.info.public_columns if each.name.L == name), None)
+        info = next((column for column in table.info.public_columns if column.name.L == name), None)
         if info is None:
             raise ErrUnknown(f"shard column {name} not found")
         if node.column and not _is_indexed(table, name):
@@ -192,13 +197,17 @@ def _shard_of(node: NonTransactionalDml, context: Context) -> Shard:
             )
     alias = tree.alias or tree.name
     _check_written(node, name, alias, len(tables) == 1)
-    shown = info.name.O if info is not None else ROW_ID
-    qualified = name_text(shown) if len(tables) == 1 else f"{name_text(alias)}.{name_text(shown)}"
+    column_name = info.name.O if info is not None else ROW_ID
+    qualified = (
+        name_text(column_name)
+        if len(tables) == 1
+        else f"{name_text(alias)}.{name_text(column_name)}"
+    )
     return Shard(qualified, alias, BIGINT if info is None else info.type, info)
 
 
 def _means(column: Sequence[str], tree: exp.Table, context: Context) -> bool:
-    """Whether `[[database.]table.]column` may be the table's; an alias hides its name."""
+    """Whether `[[database.]table.]column` may be a column of the table, by its alias if any."""
     database, named = (part.lower() for part in ("", "", *column[:-1])[-2:])
     of = context.database_of(tree.db).lower()
     return named in ("", (tree.alias or tree.name).lower()) and database in ("", of)
@@ -210,10 +219,10 @@ def _named(node: NonTransactionalDml, tables: Sequence[exp.Table], context: Cont
             "Non-transactional DML, shard column must be fully specified (i.e. `BATCH ON "
             "dbname.tablename.colname`) when multiple tables are involved",
         )
-    database, wanted, _ = (part.lower() for part in node.column)
+    database, table_name, _ = (part.lower() for part in node.column)
     for tree in tables:
         of = context.database_of(tree.db).lower()
-        if of == database and (tree.alias or tree.name).lower() == wanted:
+        if of == database and (tree.alias or tree.name).lower() == table_name:
             return tree
     name = ".".join(node.column).lower()
     text = f"shard column {name} is not in the tables involved in the join"
@@ -261,7 +270,7 @@ def _check_written(node: NonTransactionalDml, name: str, alias: str, alone: bool
 def _jobs(
     node: NonTransactionalDml, shard: Shard, query: str, context: Context
 ) -> Iterator[BatchJob]:
-    """Runs of shard values of at least `limit` rows; equal ones stay together."""
+    """Jobs of at least `limit` rows; rows with equal shard values are in one job."""
     number = size = 0
     start = end = ended = None
     for value in _values(query, context):
@@ -288,7 +297,7 @@ def _values(query: str, context: Context) -> Iterator[Value]:
 
 
 def _key(value: Value, field: FieldType) -> object:
-    """Equal for values that compare as equal."""
+    """A key that is the same for equal values."""
     if isinstance(value, str) and field.family == Family.STRING:
         return sort_key(value, field.Collate)
     return value
@@ -341,19 +350,19 @@ def _run(session: SessionApi, jobs: Sequence[BatchJob]) -> None:
                     early = "Early return: error occurred in the first job. All jobs are canceled"
                     raise Refused(error.code, error.state, f"{early}: {error.message}") from error
                 if not ignores:
-                    start, end = (_shown(each) for each in (job.start, job.end))
+                    start, end = (_value_text(bound) for bound in (job.start, job.end))
                     where = (job.id, len(jobs), start, end)
                     raise ErrNonTransactionalJobFailure(*where, str(job), error.message) from error
     finally:
         session.statement = outer
     if failed:
-        said = ";\n".join(f"{job}, {error.message}" for job, error in failed)
-        log.error("jobs of a BATCH failed", extra={"failed": len(failed), "jobs": said})
+        failures = ";\n".join(f"{job}, {error.message}" for job, error in failed)
+        log.error("jobs of a BATCH failed", extra={"failed": len(failed), "jobs": failures})
         raise ErrUnknown(
             f"{len(failed)}/{len(jobs)} jobs failed in the non-transactional DML: "
-            f"{said[:_MOST_SAID]}, ...(more in logs)",
+            f"{failures[:_MOST_SAID]}, ...(more in logs)",
         )
 
 
-def _shown(value: Value) -> str:
+def _value_text(value: Value) -> str:
     return "NULL" if value is None else str(value)

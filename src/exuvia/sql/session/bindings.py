@@ -1,7 +1,8 @@
-"""CREATE, DROP and SET BINDING: the session's own, or rows of mysql.bind_info for all.
+"""CREATE, DROP and SET BINDING: bindings of the session, or global ones in mysql.bind_info.
 
-An open transaction stays open, as in TiDB: a binding is seen at once, whatever becomes of it.
-There is no history of plans here, so FROM HISTORY finds none. ADMIN ... BINDINGS as in TiDB.
+As in TiDB an open transaction stays open, and a global binding is visible at once, even if the
+transaction is rolled back. There is no history of plans, so FROM HISTORY never finds a plan. ADMIN
+... BINDINGS works as in TiDB.
 """
 
 from collections.abc import Callable
@@ -34,14 +35,13 @@ _DIFFERENT = (
     "hinted sql and origin sql don't match when hinted sql erase the hint info, after erase hint "
     "info, originSQL:{}, hintedSQL:{}"
 )
-_NONE_TO_SET = (
-    "There are no bindings can be set the status. Please check the SQL text"  # TiDB's own words
-)
+# TiDB's text
+_NONE_TO_SET = "There are no bindings can be set the status. Please check the SQL text"
 _UNCHECKED = ("information_schema", "performance_schema", "metrics_schema")
 
 
 def create_binding(session: SessionApi, node: CreateBinding, text: str) -> Result:
-    """CREATE BINDING. Raises 1105 in TiDB's words for what cannot be bound, 1146, 8200."""
+    """CREATE BINDING. Raises 1105 in TiDB's words if the query cannot be bound, 1146, 8200."""
     if node.plan_digest is not None:
         raise ErrUnknown(f"can't find any plans for '{node.plan_digest}'")
     if max(len(node.original), len(node.hinted)) > bindings.LONGEST:
@@ -49,8 +49,8 @@ def create_binding(session: SessionApi, node: CreateBinding, text: str) -> Resul
     original, hinted = parse_one(node.original), parse_one(node.hinted)
     if normalized.kind(original) != normalized.kind(hinted):
         raise ErrUnknown(_KINDS_DIFFER)
-    for each in (original, hinted):
-        if isinstance(each, Insert) and each.query is None:
+    for statement in (original, hinted):
+        if isinstance(statement, Insert) and statement.query is None:
             raise ErrUnknown(_NO_SELECT)
     database = session.database
     before = _normalized(original, database)
@@ -58,41 +58,41 @@ def create_binding(session: SessionApi, node: CreateBinding, text: str) -> Resul
     if before != after:
         raise ErrUnknown(_DIFFERENT.format(before, after))
     session.look(lambda context: _check_tables(context, hinted))
-    made = _new_binding(session, before, _text(hinted, node.hinted, database))
+    binding = _new_binding(session, before, _text(hinted, node.hinted, database))
     if node.is_global:
-        _change(session, lambda txn: bindings.put(txn, made))
+        _change(session, lambda txn: bindings.put(txn, binding))
     else:
-        session.settings.bindings.own[made.sql_digest] = made
+        session.settings.bindings.own[binding.sql_digest] = binding
         session.settings.rebind()
     return Result()
 
 
 def drop_binding(session: SessionApi, node: DropBinding, text: str) -> Result:
-    """DROP BINDING. One that is not there is no error."""
+    """DROP BINDING. A missing binding is no error."""
     name = _digest(session, node)
-    found: list[bool] = []
+    removed: list[bool] = []
     if node.is_global:
-        _change(session, lambda txn: found.append(bindings.remove(txn, name)))
+        _change(session, lambda txn: removed.append(bindings.remove(txn, name)))
     else:
-        found.append(session.settings.bindings.own.pop(name, None) is not None)
+        removed.append(session.settings.bindings.own.pop(name, None) is not None)
         session.settings.rebind()
-    return Result(affected=int(found[-1]))
+    return Result(affected=int(removed[-1]))
 
 
 def set_binding(session: SessionApi, node: SetBinding, text: str) -> Result:
-    """SET BINDING ENABLED | DISABLED, of the global one; a warning where there is none."""
+    """SET BINDING ENABLED | DISABLED for a global binding; a warning if it does not exist."""
     name, status = _digest(session, node), ENABLED if node.enabled else DISABLED
-    found: list[bool] = []
+    exists: list[bool] = []
 
     def work(txn: Transaction) -> None:
         before = bindings.find(txn, name)
-        found.append(before is not None)
+        exists.append(before is not None)
         if before is not None and before.status != status:
             now = packed_moment(session.services.clock.wall_ns())
             bindings.put(txn, msgspec.structs.replace(before, status=status, update_time=now))
 
     _change(session, work)
-    if found[-1]:
+    if exists[-1]:
         return Result()
     return Result(warnings=[Note("Warning", ErrUnknown.code, _NONE_TO_SET)])
 
@@ -104,7 +104,7 @@ _NEVER = {
 
 
 def admin_bindings(session: SessionApi, node: AdminBindings, text: str) -> Result:
-    """RELOAD reads the global ones anew; FLUSH: they are written when they are made. 1105."""
+    """ADMIN ... BINDINGS: RELOAD reads the global bindings again, FLUSH does nothing, else 1105."""
     if node.kind in _NEVER:
         raise ErrUnknown(_NEVER[node.kind])
     if node.kind == "reload":
@@ -114,7 +114,7 @@ def admin_bindings(session: SessionApi, node: AdminBindings, text: str) -> Resul
 
 
 def _change(session: SessionApi, work: Callable[[Transaction], object]) -> None:
-    """Write mysql.bind_info in a transaction of its own; every front is told."""
+    """Writes mysql.bind_info in a separate transaction and reloads the bindings."""
     services = session.services
 
     def write(txn: Transaction) -> None:
@@ -159,7 +159,7 @@ def _new_binding(session: SessionApi, original: str, hinted: str) -> PlanBinding
 
 
 def _text(node: Statement, written: str, database: str) -> str:
-    """The statement as it is kept: restored where that says the same, else as it was written."""
+    """The text to store: the restored statement if it means the same, else the text as written."""
     text = normalized.restored(node, database)
     if text is None:
         return written
@@ -169,7 +169,7 @@ def _text(node: Statement, written: str, database: str) -> str:
 
 
 def _check_tables(context: Context, node: Statement) -> None:
-    """Raises 1046, 1049, 1146 for tables that are not there."""
+    """Raises 1046, 1049, 1146 for tables that do not exist."""
     for table in normalized.named_tables(node):
         if table.db.lower() not in _UNCHECKED:
             context.table(table.db, table.name)

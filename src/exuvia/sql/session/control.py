@@ -1,4 +1,4 @@
-"""Transaction control, USE, KILL, PREPARE ... EXECUTE, and what is accepted and does nothing."""
+"""Transaction control, USE, KILL, PREPARE and EXECUTE, and statements without effect."""
 
 from collections.abc import Callable
 
@@ -48,20 +48,21 @@ from exuvia.sql.statement.context import Context, Ready, SessionApi
 
 
 def begin(session: SessionApi, node: Begin, text: str) -> Result:
-    """BEGIN, START TRANSACTION: commits what is open. The snapshot is taken by the first read, or
-    now WITH CONSISTENT SNAPSHOT (mysqldump reads many tables as they stand when it asks for it).
-    READ ONLY AS OF TIMESTAMP: raises 8135, 1105, 1292, 8055."""
+    """BEGIN, START TRANSACTION. Commits an open transaction.
+
+    The first read takes the snapshot. WITH CONSISTENT SNAPSHOT takes it now: mysqldump needs this
+    to read many tables of one moment. READ ONLY AS OF TIMESTAMP raises 8135, 1105, 1292, 8055."""
     time, as_of = None, node.as_of
     if as_of is not None:
         time = session.look(lambda context: time_of(as_of, context))
-    begun = session.begin(node.read_only, node.pessimistic, time)
+    transaction = session.begin(node.read_only, node.pessimistic, time)
     if node.consistent_snapshot:
         try:
-            begun.txn.open()
+            transaction.txn.open()
         except (Refused, Unavailable):
             session.rollback()
             raise
-        begun.answered = True
+        transaction.answered = True
     return Result()
 
 
@@ -72,10 +73,10 @@ def commit(session: SessionApi, node: Commit, text: str) -> Result:
 
 
 def _complete(session: SessionApi, node: Commit | Rollback, end: Callable[[], None]) -> None:
-    """End the transaction, and what SET TRANSACTION set for the next one.
+    """Ends the transaction and drops the settings of SET TRANSACTION.
 
-    AND CHAIN begins another with the same characteristics, RELEASE ends the connection. A statement
-    with neither follows completion_type."""
+    AND CHAIN begins a transaction with the same characteristics, RELEASE ends the connection.
+    Without either, completion_type applies."""
     chain, release = node.chain, node.release
     if chain is None and release is None:
         completion = session.settings.completion
@@ -103,19 +104,19 @@ def rollback(session: SessionApi, node: Rollback, text: str) -> Result:
 
 
 def set_resource_group(session: SessionApi, node: SetResourceGroup, text: str) -> Result:
-    """SET RESOURCE GROUP, which CURRENT_RESOURCE_GROUP() tells. Raises 8249, 8250."""
+    """SET RESOURCE GROUP, the value of CURRENT_RESOURCE_GROUP(). Raises 8249, 8250."""
     if session.variable("tidb_enable_resource_control") != "ON":
         raise ErrResourceGroupSupportDisabled()
     with session.services.store.read() as txn:
-        found = find_group(txn, node.name)
-    if found is None:
+        group = find_group(txn, node.name)
+    if group is None:
         raise ErrResourceGroupNotExists(node.name)
-    session.resource_group = found.name.O
+    session.resource_group = group.name.O
     return Result()
 
 
 def savepoint(session: SessionApi, node: SetSavepoint, text: str) -> Result:
-    """SAVEPOINT; outside a transaction it does nothing, as in MySQL."""
+    """SAVEPOINT. Does nothing outside a transaction, as in MySQL."""
     if session.current is None and not session.settings.autocommit:
         session.begin()
     if session.current is not None:
@@ -132,22 +133,22 @@ def release(session: SessionApi, node: ReleaseSavepoint, text: str) -> Result:
 
 
 def use(session: SessionApi, node: Use, text: str) -> Result:
-    """USE. Raises 1049, 1046 (no name at all)."""
+    """USE. Raises 1049, or 1046 for an empty name."""
     if not node.database:
         raise ErrNoDB()
-    hidden = session.rights.database_refusal(node.database)
-    if hidden is not None:
-        raise hidden
+    refusal = session.rights.database_refusal(node.database)
+    if refusal is not None:
+        raise refusal
     with session.services.store.read() as txn:
-        found = session.services.schemas.database(txn, node.database)
-    session.database = found.db_name.O
-    session.settings.put("character_set_database", found.charset)
-    session.settings.put("collation_database", found.collate)
+        database = session.services.schemas.database(txn, node.database)
+    session.database = database.db_name.O
+    session.settings.put("character_set_database", database.charset)
+    session.settings.put("collation_database", database.collate)
     return Result()
 
 
 def kill(session: SessionApi, node: Kill, text: str) -> Result:
-    """KILL [CONNECTION | QUERY] id, of any node. Raises 1094, 1095, 1105."""
+    """KILL [CONNECTION | QUERY] id, on any node. Raises 1094, 1095, 1105."""
 
     def work(context: Context) -> Result:
         value, kind = relational.scalar_value(node.connection, context)
@@ -168,21 +169,21 @@ def prepare(session: SessionApi, node: PrepareStatement, text: str) -> Result:
     source = node.source
     if isinstance(source, exp.Parameter):
         value, kind = session.user_variable(source.name)
-        said = "NULL" if value is None else text_of(value, kind, LENIENT)
+        statement_text = "NULL" if value is None else text_of(value, kind, LENIENT)
     else:
-        said = source.name
+        statement_text = source.name
     session.prepared.pop(node.name.lower(), None)
-    session.prepared[node.name.lower()] = describe(session, said)
+    session.prepared[node.name.lower()] = describe(session, statement_text)
     return Result()
 
 
 def execute(session: SessionApi, node: ExecuteStatement, text: str) -> Result:
     """EXECUTE name USING @a, @b. Raises 1243, 1210."""
     prepared = _prepared(session, node.name, "EXECUTE")
-    given = [session.user_variable(each) for each in node.variables]
+    variables_given = [session.user_variable(variable) for variable in node.variables]
     collation = session.settings.get("collation_connection")
-    letters = "".join([letter_of(value, kind, collation) for value, kind in given])
-    return prepared.run(session, [value for value, _ in given], letters)
+    letters = "".join([letter_of(value, kind, collation) for value, kind in variables_given])
+    return prepared.run(session, [value for value, _ in variables_given], letters)
 
 
 def deallocate(session: SessionApi, node: DeallocateStatement, text: str) -> Result:
@@ -193,15 +194,16 @@ def deallocate(session: SessionApi, node: DeallocateStatement, text: str) -> Res
 
 
 def _prepared(session: SessionApi, name: str, what: str) -> Ready:
-    found = session.prepared.get(name.lower())
-    if found is None:
+    prepared = session.prepared.get(name.lower())
+    if prepared is None:
         raise ErrUnknownStmtHandler(name, what)
-    return found
+    return prepared
 
 
 def lock_tables(session: SessionApi, node: LockTables, text: str) -> Result:
-    """LOCK TABLES ends what is open and locks nothing: a dump reads one snapshot instead. Raises
-    1792."""
+    """LOCK TABLES commits the open transaction and locks nothing: dumps read one snapshot instead.
+
+    Raises 1792 for a WRITE lock in a READ ONLY session."""
     session.commit()
     if session.settings.read_only and any(mode == "write" for _, mode in node.locks):
         raise ErrCantExecuteInReadOnlyTransaction()
@@ -213,18 +215,19 @@ def unlock_tables(session: SessionApi, node: UnlockTables, text: str) -> Result:
 
 
 def flush(session: SessionApi, node: Flush, text: str) -> Result:
-    """FLUSH STATS_DELTA writes row counts; nothing else is held back. A lock is refused: as TiDB
-    does (1105), in mysql mode 1235."""
+    """FLUSH. STATS_DELTA writes row counts, PRIVILEGES reloads accounts; other options do nothing.
+
+    A lock is refused: 1105 as in TiDB, or 1235 in mysql mode."""
     if node.lock:
         if node.lock == "WITH READ LOCK" and session.variable("exuvia_compatibility") != "mysql":
             words = "FLUSH TABLES WITH READ LOCK is not supported.  Please use @@tidb_snapshot"
             raise ErrUnknown(words)
-        said = (
+        message = (
             f"FLUSH TABLES {node.lock} is not supported: read one snapshot by START TRANSACTION "
             "WITH CONSISTENT SNAPSHOT (mysqldump --single-transaction, mydumper --no-locks), or "
             "refuse writes by SET GLOBAL super_read_only = ON"
         )
-        raise ErrNotSupportedYet.with_text(said)
+        raise ErrNotSupportedYet.with_text(message)
     if "STATS_DELTA" in node.options and session.services.deltas is not None:
         session.services.deltas.flush()
     if "PRIVILEGES" in node.options:
@@ -233,5 +236,5 @@ def flush(session: SessionApi, node: Flush, text: str) -> Result:
 
 
 def unsupported(session: SessionApi, node: Unsupported, text: str) -> Result:
-    """A statement that is known and not done."""
+    """Refuses a known statement that is not implemented."""
     raise ErrNotSupportedYet(node.what)

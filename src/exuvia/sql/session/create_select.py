@@ -1,13 +1,13 @@
-"""The rows of CREATE TABLE ... AS SELECT, which the session puts into the table.
+"""Loading the rows of CREATE TABLE ... AS SELECT.
 
-    job         takes the name, gives the rows a place nobody sees     (ddl/actions/load.py)
-    load        the query run; its rows converted and put as they come, never held whole:
-                batches as its plan gives them -> as many as one sorted run takes -> bulk.load
-    finish      the job's reorg makes the indexes; all of it becomes public, or is dropped
+    job         reserves the name and a hidden place for the rows      (ddl/actions/load.py)
+    load        runs the query, converts its rows and stores them as they come:
+                batches of its plan -> runs of RUN_ROWS -> bulk.load
+    finish      the job's reorg builds the indexes; the table becomes public, or is dropped
 
-Whatever fails on the way, the client included, leaves no table. The load is not a transaction: it
-cannot begin again on what it has left, so a query that lost its snapshot ends it, and its job drops
-the table. Rows of a temporary table are inserted, in the open transaction if there is one.
+Any failure, also of the client, leaves no table. The load is no transaction, so it cannot be
+repeated on its partial rows. If the query loses its snapshot, the job drops the table.
+Rows of a temporary table are inserted, in the open transaction if there is one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,18 +31,19 @@ POLL_S = 0.5
 RUN_ROWS = 20_000
 
 
-# -- of a table of the catalog ---------------------------------------------------------------------
+# -- tables of the catalog ---------------------------------------------------------------------
 
 
 def with_loader(session: SessionApi, job: Job) -> Job:
-    """The job, which waits for the rows of this session."""
+    """The job, which waits until this session has loaded the rows."""
     loader = {"loader": session.services.member.id}
     return evolve(job, raw_args=(job.raw_args[0], loader), reorg_meta={})
 
 
 def load(session: SessionApi, job_id: int, rows: SelectedRows) -> Result:
-    """Put the rows in; how many, and the warnings of their values. Whatever stops it cancels the
-    job; raises what did, once the job is over."""
+    """Loads the rows. Returns their number and the warnings of their values.
+
+    On an error, cancels the job, waits until it has ended, and raises the error."""
     loading = _Loading(rows)
     try:
         table, epoch = _place(session, job_id)
@@ -54,7 +55,7 @@ def load(session: SessionApi, job_id: int, rows: SelectedRows) -> Result:
         return loaded
     except Deposed:
         admin.command_now(session.services.store, "cancel", [job_id])
-        return Result()  # the job was cancelled: it says why
+        return Result()  # the job was cancelled and has the error
     except ExuviaError:
         admin.command_now(session.services.store, "cancel", [job_id])
         session.services.submitter.wait(job_id)
@@ -62,11 +63,11 @@ def load(session: SessionApi, job_id: int, rows: SelectedRows) -> Result:
 
 
 def _place(session: SessionApi, job_id: int) -> tuple[Table | None, int]:
-    """The table once rows may be put, and the epoch under which; None when the job has ended."""
+    """The table and the epoch once rows may be stored; (None, 0) if the job has ended."""
     store = session.services.store
     while True:
         session.check_interrupt()
-        seen = store.counter("version")
+        version = store.counter("version")
         with store.read() as txn:
             job: Job | None = queue.get(txn, job_id)
             if job is None:
@@ -74,25 +75,27 @@ def _place(session: SessionApi, job_id: int) -> tuple[Table | None, int]:
             if may_load(job):
                 table = session.services.schemas.table_by_id(txn, job.table_id)
                 return table, epoch_of(txn, job_id)
-        store.wait("version", seen, POLL_S)
+        store.wait("version", version, POLL_S)
 
 
 class _Loading:
-    """A query's rows, on their way."""
+    """One load of a query's rows."""
 
     def __init__(self, rows: SelectedRows) -> None:
         self._query = rows.query
         self._columns = list(rows.columns)
-        self._begun = False
+        self._has_begun = False
 
     def load(self, context: Context, table: Table, job_id: int, epoch: int) -> Result:
-        """Put them into the table; how many. Raises 1048, 1062, 1264, 1364, 1406, ..., 1412 where
-        the query's tables are not what they were, Deposed where the job went back."""
-        from exuvia.pipeline.bulk import load  # brings numpy: only for who asks for it
+        """Stores the rows; returns their number.
 
-        if self._begun:
+        Raises 1048, 1062, 1264, 1364, 1406, ..., 1412 if the query's tables have changed, Deposed
+        if the job went back."""
+        from exuvia.pipeline.bulk import load  # imports numpy, so only when needed
+
+        if self._has_begun:
             raise Unavailable("the query of CREATE TABLE lost its snapshot")
-        self._begun = True
+        self._has_begun = True
         plan = planner.plan(self._query, context, stored=True)
         if list(plan.columns) != self._columns:
             raise ErrTableDefChanged()
@@ -121,19 +124,20 @@ class _Loading:
         target: InsertTarget,
         ids: TableIds,
     ) -> Iterator[list[Row]]:
-        """Whole rows of the table, so many at a time."""
-        seen = 0
+        """Full rows of the table, in runs of about RUN_ROWS."""
+        done = 0
         for batch in _regrouped(batches):
             context.session.check_interrupt()
-            if batch and not seen:
+            if batch and not done:
                 _require_defaults(context, target)
-            found = Result(self._columns, batch)
+            batch_rows = Result(self._columns, batch)
             rows = [
-                _row_of(context, target, each) for each in _converted(context, target, found, seen)
+                _row_of(context, target, values)
+                for values in _converted(context, target, batch_rows, done)
             ]
             for position in target.numbered:
                 _number(rows, position, ids)
-            seen += len(rows)
+            done += len(rows)
             yield rows
 
 
@@ -149,49 +153,51 @@ def _regrouped(batches: Iterator[Sequence[Row]]) -> Iterator[list[Row]]:
         yield waiting
 
 
-# -- of a temporary table --------------------------------------------------------------------------
+# -- temporary tables --------------------------------------------------------------------------
 
 
 def fill_temporary(
-    session: SessionApi, table: Table, new: CreateTemporary, found: Result
+    session: SessionApi, table: Table, new: CreateTemporary, selected: Result
 ) -> Result:
-    """Put what the query answered into the table. Raises 1048, 1062, 1264, 1406, ..."""
+    """Inserts the rows of the query into the table. Raises 1048, 1062, 1264, 1406, ..."""
 
     def fill(context: Context) -> Result:
-        target = InsertTarget(table, tuple(column.name for column in found.columns))
-        if found.rows:
+        target = InsertTarget(table, tuple(column.name for column in selected.columns))
+        if selected.rows:
             _require_defaults(context, target)
         inserting = RowInserter(target, new.policy, context, None)
         ignore = new.policy == "ignore"
-        for number, values in enumerate(_converted(context, target, found, ignore=ignore), 1):
+        for number, values in enumerate(_converted(context, target, selected, ignore=ignore), 1):
             inserting.add(_row_of(context, target, values), number)
         return inserting.result(True)
 
     return session.run(fill)
 
 
-# -- both ------------------------------------------------------------------------------------------
+# -- common --------------------------------------------------------------------------------------
 
 
 def _converted(
-    context: Context, target: InsertTarget, found: Result, before: int = 0, ignore: bool = False
+    context: Context, target: InsertTarget, selected: Result, before: int = 0, ignore: bool = False
 ) -> list[Row]:
-    """The query's rows as the columns hold them, `before` of them seen: as INSERT .. SELECT stores
-    them. Raises 1048, 1264, 1406, ..."""
+    """The query's rows converted to the columns' types, as by INSERT .. SELECT.
+
+    `before` is the number of earlier rows. Raises 1048, 1264, 1406, ..."""
     rules = strictness(context.binding, ignore)
     storers = [
-        storer(column, each.type, position in target.numbered, rules, selected=True)
-        for (position, column), each in zip(target.named, found.columns, strict=True)
+        storer(column, result_column.type, position in target.numbered, rules, selected=True)
+        for (position, column), result_column in zip(target.named, selected.columns, strict=True)
     ]
     return [
         [store(value, context, number) for store, value in zip(storers, row, strict=True)]
-        for number, row in enumerate(found.rows, before + 1)
+        for number, row in enumerate(selected.rows, before + 1)
     ]
 
 
 def _require_defaults(context: Context, target: InsertTarget) -> None:
-    """1364 for a column that the query does not give and that has no default, where the sql_mode is
-    strict. Once, for the query itself is not judged as one that writes."""
+    """Raises 1364 in a strict sql_mode for a column without default that the query does not set.
+
+    Called once, because the query itself does not run in strict mode."""
     strictness(context.binding, ignore=False).begin(context)
     try:
         target.row(context)
@@ -200,7 +206,7 @@ def _require_defaults(context: Context, target: InsertTarget) -> None:
 
 
 def _row_of(context: Context, target: InsertTarget, values: Row) -> Row:
-    """A row with those values, and defaults for the rest."""
+    """A row with these values, and defaults for the other columns."""
     row = target.row(context)
     for (position, _), value in zip(target.named, values, strict=True):
         row[position] = value
@@ -208,11 +214,11 @@ def _row_of(context: Context, target: InsertTarget, values: Row) -> Row:
 
 
 def _number(rows: list[Row], position: int, ids: TableIds) -> None:
-    """AUTO_INCREMENT: NULL and 0 take the next ids, the greatest value given is not given again."""
+    """Sets AUTO_INCREMENT ids for NULL and 0, and keeps the counter above the greatest value."""
     missing = [row for row in rows if not row[position]]
-    given = max((row[position] for row in rows if row[position]), default=0)
-    if given > 0:
-        ids.rebase(given)
+    greatest = max((row[position] for row in rows if row[position]), default=0)
+    if greatest > 0:
+        ids.rebase(greatest)
     if missing:
         first = ids.next("auto", len(missing))
         for at, row in enumerate(missing):

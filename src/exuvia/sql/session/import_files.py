@@ -1,7 +1,7 @@
-"""IMPORT INTO, run: a job is submitted, and unless it is detached its end is waited for.
+"""Running IMPORT INTO: submits a job and, unless DETACHED, waits until it has ended.
 
-The answer is the job's row of SHOW IMPORT JOBS. KILL QUERY, and so ^C of most clients, cancels the
-import; a client that is gone does not: the job goes on.
+The result is the job's row of SHOW IMPORT JOBS. KILL QUERY, which is also ^C in most clients,
+cancels the import. If the client disconnects, the job continues.
 """
 
 from exuvia.base.mysql_errors import ErrUnknown
@@ -11,22 +11,24 @@ from exuvia.sql.nodes import ImportInto
 from exuvia.sql.result import Result
 from exuvia.sql.schema.change import SchemaReader
 from exuvia.sql.schema.import_into import build
-from exuvia.sql.session.schema_change import asked_by, submit
+from exuvia.sql.session.schema_change import submit, with_client_settings
 from exuvia.sql.statement.context import SessionApi
 
 
 def import_into(session: SessionApi, node: ImportInto, text: str) -> Result:
-    """Raises what the import is refused with, or ends with."""
+    """Raises the errors of the request and of the job."""
     if session.current is not None:
         raise ErrUnknown("cannot run IMPORT INTO in explicit transaction")
     session.commit()
-    asked = session.look(lambda context: build(SchemaReader(context), node, text))
-    if not asked.detached:
-        job = submit(session, asked.job)
+    request = session.look(lambda context: build(SchemaReader(context), node, text))
+    if not request.detached:
+        job = submit(session, request.job)
         return Result(COLUMNS, [row_of(job, session.zone)])
     services = session.services
-    job_id = services.submitter.submit_alone(asked_by(session, asked.job), session.admit_change)
+    job_id = services.submitter.submit_alone(
+        with_client_settings(session, request.job), session.admit_change
+    )
     with services.store.read() as txn:
-        known = queue.get(txn, job_id) or queue.finished(txn, job_id)
-    assert known is not None
-    return Result(COLUMNS, [row_of(known, session.zone)])
+        submitted = queue.get(txn, job_id) or queue.finished(txn, job_id)
+    assert submitted is not None
+    return Result(COLUMNS, [row_of(submitted, session.zone)])

@@ -1,4 +1,4 @@
-"""A prepared statement: parsed once, planned by the types of the values it is given."""
+"""A prepared statement: parsed once, planned for the types of its parameters."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -31,14 +31,14 @@ from exuvia.sql.parse.literals import bound_values, number_placeholders
 from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.parse.text import parse
 from exuvia.sql.result import OutputColumn, Result
-from exuvia.sql.session.set_variables import hinted, wanted_by
+from exuvia.sql.session.set_variables import hinted, hints_of
 from exuvia.sql.statement.context import Context, SessionApi
 from exuvia.sql.statement.plan import KeptPlan
 from exuvia.sql.statement.plan_cache import ShapedStatement, StatementShape
 
 
 class Prepared:
-    """`columns` is what it will answer with, empty for a statement without rows."""
+    """A parsed statement. `columns` are its result columns, () for a statement without rows."""
 
     def __init__(self, text: str, node: Statement, parameters: int, database: str) -> None:
         self.text = text
@@ -46,18 +46,19 @@ class Prepared:
         self.parameters = parameters
         self.columns: Sequence[OutputColumn] = ()
         self._plan: object = None
-        self._wanted = wanted_by(text)
+        self._set_var_hints = hints_of(text)
         self._database = database
         self._shape = StatementShape(text, "")
 
     @property
     def short(self) -> bool:
-        """Whether it was last run by a plan that touches few keys."""
+        """Whether the plan of its last run touches few keys."""
         return isinstance(self._plan, KeptPlan) and self._plan.short
 
     def run(self, session: SessionApi, values: Sequence[Value], letters: str = "") -> Result:
-        """Execute with values for its `?`, in the database that was current when it was prepared.
-        Without letters the values are those that a driver binds. Raises 1210."""
+        """Executes with values for the `?`, in the database that was current at PREPARE.
+
+        Without `letters` the values are those bound by a driver. Raises 1210."""
         if len(values) != self.parameters:
             raise ErrWrongArguments("EXECUTE")
         if not letters:
@@ -71,10 +72,10 @@ class Prepared:
             session.database = current
 
     def _run_hinted(self, session: SessionApi, values: Sequence[Value], letters: str) -> Result:
-        if not self._wanted:
+        if not self._set_var_hints:
             return self._run_limited(session, values, letters)
         work = partial(self._run_limited, session, values, letters)
-        return hinted(session.settings, self._wanted, work)
+        return hinted(session.settings, self._set_var_hints, work)
 
     def _run_limited(self, session: SessionApi, values: Sequence[Value], letters: str) -> Result:
         if not session.settings.max_execution_s:
@@ -104,8 +105,9 @@ _NEVER_PREPARED = (
 
 
 def parsed(text: str, database: str) -> Prepared:
-    """Parse a statement to be executed with parameters in that database. Raises 1064 for several
-    statements, 1295."""
+    """Parses a statement for execution with parameters in that database.
+
+    Raises 1064 for several statements, 1295."""
     statements = parse(text)
     if len(statements) != 1:
         raise Misplaced(";")
@@ -116,25 +118,25 @@ def parsed(text: str, database: str) -> Prepared:
 
 
 def describe(session: SessionApi, text: str) -> Prepared:
-    """Parse; a query is also planned, with NULL for each `?`, to know its columns. Raises 1461."""
+    """Parses a statement; plans a query, with NULL for each `?`, for its columns. Raises 1461."""
     grammar = session.settings.grammar
     text = text if grammar is None else grammar.canonical(text)
     prepared = parsed(text, session.database)
-    held = session.services.prepared
+    open_statements = session.services.prepared
     most = int(session.settings.get("max_prepared_stmt_count"))
-    if 0 <= most <= len(held):
+    if 0 <= most <= len(open_statements):
         raise ErrMaxPreparedStmtCountReached(most)
     if isinstance(prepared.node, exp.Query):
         prepared.columns = _columns(session, prepared.node, prepared.parameters)
-    held.add(prepared)
+    open_statements.add(prepared)
     return prepared
 
 
 def _columns(session: SessionApi, node: exp.Query, count: int) -> Sequence[OutputColumn]:
-    found: list[Sequence[OutputColumn]] = []
+    plan_columns: list[Sequence[OutputColumn]] = []
 
     def work(context: Context) -> Result:
-        found.append(planner.plan(node, context).columns)
+        plan_columns.append(planner.plan(node, context).columns)
         return Result()
 
     try:
@@ -149,4 +151,4 @@ def _columns(session: SessionApi, node: exp.Query, count: int) -> Sequence[Outpu
         ):
             raise
         return ()
-    return found[0]
+    return plan_columns[0]

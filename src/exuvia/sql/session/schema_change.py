@@ -1,18 +1,17 @@
-"""A statement that changes the schema, run: the one place where a session submits jobs.
+"""Running statements that change the schema: the only place where a session submits jobs.
 
-    commit what is open -> a snapshot -> build (sql/schema) -> Change
-        -> the session's own tables -> each job submitted and waited for -> OK, notes or an error
+    commit the open transaction -> a snapshot -> build (sql/schema) -> Change
+        -> the session's temporary tables -> submit each job and wait -> OK, notes or an error
 
-What a job waited for, if it was long, is a note (statement/job_waits.py).
+If a job waited long for other transactions, a note names them (statement/job_waits.py).
 
-With exuvia_ddl_async = ON, or in a group, nothing is waited for: the answer is a row for each job,
-and ADMIN WAIT DDL JOBS waits. CREATE TABLE ... AS SELECT loads its rows itself, and is waited for.
+With exuvia_ddl_async = ON, or in a group, the session does not wait. The result is a row for each
+job, and ADMIN WAIT DDL JOBS waits. CREATE TABLE ... AS SELECT loads its rows and always waits.
 
-What a job is refused with at its first look may come of others that stood before it in the queue:
-the statement is built anew, as one outside of a transaction is planned anew. If it still can be
-done, and is another job now, or the table was another one only meanwhile (1412), it is submitted.
+A job may be refused at its first step because of jobs before it in the queue. The statement is then
+built again, and submitted again if it builds another job, or if only a revision had changed (1412).
 
-As in TiDB a schema change ends the open transaction, unless it is about temporary tables alone.
+As in TiDB a schema change commits the open transaction, unless it is about temporary tables only.
 """
 
 from collections.abc import Sequence
@@ -61,19 +60,19 @@ _ACTION = "exuvia_ddl_wait_timeout_action"
 
 
 class NothingDone(Refused):
-    """What a job was refused with at its first look."""
+    """The error of a job that was refused at its first step, before any change."""
 
 
 def change_schema(session: SessionApi, build: Build, node: object, text: str) -> Result:
-    """Run the change that `build` makes of the statement. Raises what it refuses, or ends with."""
+    """Runs the Change that `build` returns for the statement. Raises its errors and its job's."""
     session.changed_schema = True
     session.waits.begin()
     if not stays_in_transaction(session, node):
         session.commit()
     text = unmarked(text)
     change = _built(session, build, node, text)
-    for each in change.local:
-        filled = _change_locally(session, each)
+    for local_change in change.local:
+        filled = _change_locally(session, local_change)
         if filled is not None:
             return filled
     group = session.variable("exuvia_ddl_group")
@@ -88,9 +87,9 @@ def change_schema(session: SessionApi, build: Build, node: object, text: str) ->
         absent, refused = _run_all(session, change, ended)
         if refused is None or len(change.jobs) > 1 or attempt == ATTEMPTS:
             break
-        asked, change = change.jobs, _built(session, build, node, text)
-        # a table that is again as it was seen has changed twice
-        if change.jobs == asked and refused.code != ErrTableDefChanged.code:
+        former_jobs, change = change.jobs, _built(session, build, node, text)
+        # an unchanged table has changed twice meanwhile
+        if change.jobs == former_jobs and refused.code != ErrTableDefChanged.code:
             break
     if refused is not None and refused.code not in change.existence.codes:
         raise refused
@@ -103,32 +102,38 @@ def change_schema(session: SessionApi, build: Build, node: object, text: str) ->
 
 
 def stays_in_transaction(session: SessionApi, node: object) -> bool:
-    """Whether it is about temporary tables alone."""
+    """Whether the statement is only about temporary tables."""
     if isinstance(node, CreateTable):
         return node.temporary
     if isinstance(node, DropTable) and node.kind == "table":
-        return node.temporary or all(_is_temporary(session, each) for each in node.tables)
+        return node.temporary or all(
+            _is_temporary(session, table_name) for table_name in node.tables
+        )
     return False
 
 
 def _is_temporary(session: SessionApi, name: TableName) -> bool:
-    held = session.temporary
-    return held is not None and held.find(name.db or session.database, name.name) is not None
+    temporary = session.temporary
+    return (
+        temporary is not None and temporary.find(name.db or session.database, name.name) is not None
+    )
 
 
 def _built(session: SessionApi, build: Build, node: object, text: str) -> Change:
-    """The change, in a snapshot of its own; of a query whose rows are for a temporary table, in the
-    open transaction, which the query is part of."""
+    """The change, built in a separate snapshot.
+
+    A query for the rows of a temporary table is part of the open transaction, so that change is
+    built in it."""
     if not (isinstance(node, CreateTable) and node.temporary and node.query is not None):
         return session.look(lambda context: build(SchemaReader(context), node, text))
-    found: list[Change] = []
+    changes: list[Change] = []
 
     def work(context: Context) -> Result:
-        found[:] = [build(SchemaReader(context), node, text)]
+        changes[:] = [build(SchemaReader(context), node, text)]
         return Result()
 
     session.run(work)
-    return found[0]
+    return changes[0]
 
 
 # -- jobs ------------------------------------------------------------------------------------------
@@ -137,48 +142,49 @@ def _built(session: SessionApi, build: Build, node: object, text: str) -> Change
 def _run_all(
     session: SessionApi, change: Change, ended: list[Note]
 ) -> tuple[list[tuple[str, Refused | None]], NothingDone | None]:
-    """Run the jobs to their ends: what turns out to be absent, and what a job was refused with at
-    its first look. Raises what else one ends with. `ended`: it adds the transactions that were
-    ended for their sake."""
+    """Runs the jobs to their ends.
+
+    Returns the names of absent objects, and the error of a job refused at its first step. Raises
+    other errors of jobs. Adds notes about ended transactions to `ended`."""
     absent: list[tuple[str, Refused | None]] = []
     refused = None
-    for wanted in change.jobs:
-        if isinstance(wanted, Absent):
-            absent.append((wanted.name, None))
+    for request in change.jobs:
+        if isinstance(request, Absent):
+            absent.append((request.name, None))
             continue
         try:
-            finished = submit(session, wanted.job)
+            finished = submit(session, request.job)
             ended += [_of_ended(who) for who in finished.exuvia_ended]
         except NothingDone as error:
             refused = error
             if error.code not in change.existence.codes:
                 break
-            absent.append((wanted.name, error))
+            absent.append((request.name, error))
     return absent, refused
 
 
 def _submitted(session: SessionApi, change: Change) -> Result:
-    """Ask for the jobs, and say which they are."""
-    found: list[Row] = []
+    """Submits the jobs without waiting; the result lists them."""
+    rows: list[Row] = []
     absent: list[tuple[str, Refused | None]] = []
     notes: list[Note] = []
-    for wanted in change.jobs:
-        if isinstance(wanted, Absent):
-            absent.append((wanted.name, None))
+    for request in change.jobs:
+        if isinstance(request, Absent):
+            absent.append((request.name, None))
             continue
-        job = asked_by(session, wanted.job)
+        job = with_client_settings(session, request.job)
         group, admit = session.variable("exuvia_ddl_group"), session.admit_change
         submitter, held_before = session.services.submitter, job.exuvia_hold or None
         if group:
-            made, held_before = submitter.submit_to_group(job, group, admit), BEFORE_PUBLIC
-            notes += _of_unheeded(job, made)
+            submitted, held_before = submitter.submit_to_group(job, group, admit), BEFORE_PUBLIC
+            notes += _of_unheeded(job, submitted)
         else:
-            made = evolve(job, id=submitter.submit_alone(job, admit))
-        found.append([made.id, made.action_text, job.query, held_before])
+            submitted = evolve(job, id=submitter.submit_alone(job, admit))
+        rows.append([submitted.id, submitted.action_text, job.query, held_before])
     if change.leaves_database:
         session.database = ""
     columns = columns_of("JOB_ID# JOB_TYPE QUERY:1024 HELD_BEFORE")
-    return Result(columns, found, warnings=(*change.told(absent), *notes))
+    return Result(columns, rows, warnings=(*change.told(absent), *notes))
 
 
 _WAITS = {
@@ -188,20 +194,20 @@ _WAITS = {
 }
 
 
-def _of_unheeded(asked: Job, made: Job) -> Sequence[Note]:
-    """Settings of the statement that are not those of the job that it joined."""
+def _of_unheeded(own: Job, joined: Job) -> Sequence[Note]:
+    """Warns about settings of the statement that differ from those of the job that it joined."""
     names = [
-        name for field, name in _WAITS.items() if getattr(asked, field) != getattr(made, field)
+        name for field, name in _WAITS.items() if getattr(own, field) != getattr(joined, field)
     ]
     if not names:
         return ()
-    text = f"it joined job {made.id}, whose {', '.join(names)} stand"
+    text = f"it joined job {joined.id}, whose {', '.join(names)} stand"
     return (Note("Warning", ErrUnknown.code, text),)
 
 
 def submit(session: SessionApi, job: Job) -> Job:
-    """Run a job to its end. Raises what it ended with."""
-    job = asked_by(session, job)
+    """Runs a job to its end. Raises its error."""
+    job = with_client_settings(session, job)
     submitter = session.services.submitter
     is_plain = not (job.exuvia_hold or job.exuvia_window or job.exuvia_wait_timeout_s)
     ask = submitter.submit_nowait if is_plain else submitter.submit_alone
@@ -211,15 +217,17 @@ def submit(session: SessionApi, job: Job) -> Job:
     return _ended(session, finished)
 
 
-def asked_by(session: SessionApi, job: Job) -> Job:
-    """The job with the client's name in it, and where and for how long the client wants it to wait.
-    Raises 1227: who may not KILL others ends none of theirs."""
+def with_client_settings(session: SessionApi, job: Job) -> Job:
+    """The job with the client's name, and with the session's settings for waiting and holding.
+
+    Raises 1227 if the job would end transactions and the client may not KILL others."""
     hold, window = _hold_and_window(session)
     timeout_s = int(session.variable("exuvia_ddl_wait_timeout_s"))
     kills = timeout_s > 0 and session.variable(_ACTION).lower() == "kill"
     if kills and not {"SUPER", "CONNECTION_ADMIN"} & session.rights.everywhere:
         with session.services.store.read() as txn:
-            if variables.get_global(txn, _ACTION).lower() != "kill":  # then it is wanted of all
+            # the global setting applies to all clients
+            if variables.get_global(txn, _ACTION).lower() != "kill":
                 raise ErrSpecificAccessDenied("SUPER or CONNECTION_ADMIN")
     return evolve(
         job,
@@ -233,16 +241,17 @@ def asked_by(session: SessionApi, job: Job) -> Job:
 
 
 def _hold_and_window(session: SessionApi) -> tuple[str, str]:
-    """exuvia_ddl_hold and exuvia_ddl_window for a job of the session. The GLOBAL values apply to
-    all accounts without SUPER, which ADMIN COMPLETE DDL JOBS requires."""
-    found = {name: session.variable(name) for name in ("exuvia_ddl_hold", "exuvia_ddl_window")}
+    """The values of exuvia_ddl_hold and exuvia_ddl_window for a job of the session.
+
+    GLOBAL values apply to all accounts without SUPER, which ADMIN COMPLETE DDL JOBS requires."""
+    in_effect = {name: session.variable(name) for name in ("exuvia_ddl_hold", "exuvia_ddl_window")}
     if "SUPER" not in session.rights.everywhere:
         with session.services.store.read() as txn:
-            for name in found:
+            for name in in_effect:
                 set_for_all = variables.get_global(txn, name)
                 if set_for_all != variables.find(name).default:
-                    found[name] = set_for_all
-    return found["exuvia_ddl_hold"].lower(), found["exuvia_ddl_window"]
+                    in_effect[name] = set_for_all
+    return in_effect["exuvia_ddl_hold"].lower(), in_effect["exuvia_ddl_window"]
 
 
 def _of_ended(who: str) -> Note:
@@ -251,17 +260,17 @@ def _of_ended(who: str) -> Note:
 
 
 def _waited(session: SessionApi, job_id: int, to_end: bool = True) -> Job:
-    """A submitted job at its end; without `to_end` one that is overdue as soon as it turns back.
+    """Waits for a submitted job. Without `to_end`, also returns when an overdue job turns back.
 
-    A kill ends the wait (1317) and cancels the job, unless other sessions' tables are made by it
-    too; without its client the job goes on."""
+    A kill ends the wait (1317) and cancels the job, unless it also creates tables of other
+    sessions. If the client disconnects, the job continues."""
     services = session.services
     try:
         with session.waits.watch(job_id, session.check_interrupt) as look:
             return services.submitter.wait(job_id, look=look, to_end=to_end)
     except Refused:
         if not session.client_is_gone and not _is_shared(session, job_id):
-            with suppress(Unavailable):  # a job that steps all the time has soon ended
+            with suppress(Unavailable):  # a job that changes all the time has soon ended
                 guard = services.member.guard
                 admin.command_now(services.store, "cancel", (job_id,), admin.SYSTEM, guard)
         raise
@@ -274,10 +283,10 @@ def _is_shared(session: SessionApi, job_id: int) -> bool:
 
 
 def _ended(session: SessionApi, finished: Job) -> Job:
-    """A finished job. Raises what it ended with."""
+    """Returns a finished job, or raises its error."""
     if finished.seq_num:
-        told = {"query": finished.query, "seq_num": finished.seq_num}
-        session.settings.put("tidb_last_ddl_info", msgspec.json.encode(told).decode())
+        info = {"query": finished.query, "seq_num": finished.seq_num}
+        session.settings.put("tidb_last_ddl_info", msgspec.json.encode(info).decode())
     error = finished.error()
     if error is None:
         return finished
@@ -288,65 +297,67 @@ def _ended(session: SessionApi, finished: Job) -> Job:
 
 
 def _create_filled(session: SessionApi, change: Change, selected: SelectedRows) -> Result:
-    """CREATE TABLE ... AS SELECT: the job waits while the rows are put where nobody sees them.
+    """CREATE TABLE ... AS SELECT: the job waits while the session loads the rows.
 
-    It leaves no transaction open, also where autocommit is off and the query has read."""
-    (wanted,) = change.jobs
-    assert isinstance(wanted, JobRequest)
+    Leaves no transaction open, even if autocommit is off and the query has read."""
+    (request,) = change.jobs
+    assert isinstance(request, JobRequest)
     try:
-        job = create_select.with_loader(session, wanted.job)
+        job = create_select.with_loader(session, request.job)
         job_id = session.services.submitter.submit_nowait(
-            asked_by(session, job), session.admit_change
+            with_client_settings(session, job), session.admit_change
         )
         loaded = create_select.load(session, job_id, selected)
-        made = _ended(session, _waited(session, job_id))
+        finished = _ended(session, _waited(session, job_id))
     except Refused as error:
         if error.code not in change.existence.codes:
             raise
-        return Result(warnings=change.told([(wanted.name, error)]))
+        return Result(warnings=change.told([(request.name, error)]))
     finally:
         session.rollback()
     rows, warnings = loaded.affected, (*loaded.warnings, *session.waits.notes())
     if session.services.deltas is not None:
-        session.services.deltas.merge({made.table_id: Delta(rows, rows)})
-    told = f"Records: {rows}  Duplicates: 0  Warnings: {len(warnings)}"
-    return Result(affected=rows, warnings=warnings, info=told)
+        session.services.deltas.merge({finished.table_id: Delta(rows, rows)})
+    info = f"Records: {rows}  Duplicates: 0  Warnings: {len(warnings)}"
+    return Result(affected=rows, warnings=warnings, info=info)
 
 
-# -- the session's own tables ----------------------------------------------------------------------
+# -- the session's temporary tables ----------------------------------------------------------------
 
 
-def _change_locally(session: SessionApi, wanted: Local) -> Result | None:
-    """Done at once; of a table that is filled, what came of its rows."""
-    if isinstance(wanted, CreateTemporary):
-        return _create_temporary(session, wanted)
-    held = session.temporary_tables()
-    if isinstance(wanted, DropTemporary):
-        for table in wanted.tables:
-            held.drop(table)
+def _change_locally(session: SessionApi, change: Local) -> Result | None:
+    """Applies a change of temporary tables; returns the result of loading a new table's rows."""
+    if isinstance(change, CreateTemporary):
+        return _create_temporary(session, change)
+    temporary = session.temporary_tables()
+    if isinstance(change, DropTemporary):
+        for table in change.tables:
+            temporary.drop(table)
         session.settle_temporary()
     else:
-        table = wanted.table
-        held.drop(table)
-        held.add(evolve(table.info, id=new_id(), auto_inc_id=0), table.database)
+        table = change.table
+        temporary.drop(table)
+        temporary.add(evolve(table.info, id=new_id(), auto_inc_id=0), table.database)
     return None
 
 
 def _create_temporary(session: SessionApi, new: CreateTemporary) -> Result | None:
-    found = None
+    selected = None
     if new.rows is not None:
         query = new.rows.query
-        found = session.run(lambda context: planner.plan(query, context, stored=True).run(context))
-        if tuple(found.columns) != tuple(new.rows.columns):
+        selected = session.run(
+            lambda context: planner.plan(query, context, stored=True).run(context)
+        )
+        if tuple(selected.columns) != tuple(new.rows.columns):
             raise ErrTableDefChanged()
-    held = session.temporary_tables()
-    held.add(new.info, new.database)
-    if found is None:
+    temporary = session.temporary_tables()
+    temporary.add(new.info, new.database)
+    if selected is None:
         return None
-    table = held.by_id(new.info.id)
+    table = temporary.by_id(new.info.id)
     assert table is not None
     try:
-        return create_select.fill_temporary(session, table, new, found)
+        return create_select.fill_temporary(session, table, new, selected)
     except Refused:
-        held.drop(table)
+        temporary.drop(table)
         raise

@@ -1,13 +1,13 @@
-"""A session: one client's statements, in its open transaction or each in its own.
+"""A session: runs one client's statements, in its open transaction or each in a separate one.
 
-    execute(text) --shape--> a kept plan --------------------> run in a transaction --> Result
+    execute(text) --shape--> a cached plan ------------------> run in a transaction --> Result
                   `--parse--> a read or write -> its plan ------^
-                         `--> anything else -> its handler (session/statement_registry.py)
+                         `--> other statements -> their handlers (session/statement_registry.py)
 
-Plans see the snapshot they run in and nothing else; a session holds what outlives a statement: its
-settings and user variables, its open transaction (session/transaction_runner.py), its temporary
-tables and named locks, and the account it was let in as. Without an account (embedded sessions,
-tests) it may do everything.
+Plans depend only on the snapshot they run in. The session has the state that outlives a statement:
+settings, user variables, temporary tables, named locks, the open transaction
+(session/transaction_runner.py) and the account of the login. Without an account (embedded sessions,
+tests) all privileges are granted.
 """
 
 import re
@@ -59,7 +59,7 @@ from exuvia.sql.result import NULL, Note, Result, Row, notes_of
 from exuvia.sql.session import stale_read
 from exuvia.sql.session.prepared import Prepared, describe, parsed
 from exuvia.sql.session.schema_change import change_schema, stays_in_transaction
-from exuvia.sql.session.set_variables import hinted, variable_of, wanted_by
+from exuvia.sql.session.set_variables import hinted, hints_of, variable_of
 from exuvia.sql.session.statement_registry import StatementKind, check_privileges, kind_of
 from exuvia.sql.session.transaction_runner import TransactionRunner, Work
 from exuvia.sql.show import explain_plan
@@ -75,11 +75,11 @@ from exuvia.sql.statement.transaction import OpenTransaction
 from exuvia.sql.write.insert import InsertAlike
 
 MOST_ASIDE = 256
-"""Writes of a transaction whose commit takes the wire's thread no longer than a statement does."""
+"""The most writes whose commit takes the wire's thread no longer than a statement does."""
 MOST_LOOKED_AT = 1 << 13
-"""Characters of a query whose shape the wire's thread looks for (0.5 ms)."""
+"""The longest query, in characters, whose shape the wire's thread computes (0.5 ms)."""
 PLANNED_S = 1.0
-"""For the log of slow statements, which the client of one waits for."""
+"""The limit of planning for the slow log, for which the client of a slow statement waits."""
 _WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
 _QUERY = re.compile(
     r"[\s(]*(?:/\*.*?\*/[\s(]*)*(?:SELECT|WITH|TABLE|VALUES)\b", re.IGNORECASE | re.DOTALL
@@ -90,18 +90,18 @@ _OF_THE_SESSION = (
     *("error_count", "identity", "last_insert_id", "last_plan_from_binding"),
     *("timestamp", "warning_count"),
 )
-"""Variables whose values are not among its settings; see `variable`."""
+"""Variables whose values are not in `settings`; see `variable`."""
 _BEGIN_AND_END = (Begin(), Commit(), Rollback())
 _UNDOES = ("ROLLBACK", "ROLLBACK WORK")
 _ENDS: dict[str, Sequence[Statement]] = {}
-"""How clients write BEGIN, COMMIT and ROLLBACK, parsed: every transaction has two of them."""
+"""The texts of BEGIN, COMMIT and ROLLBACK that clients send, parsed: two in every transaction."""
 LONGEST_END, MOST_ENDS = 40, 64
-LONG_TEXT = 1 << 20  # texts of more are read by one thread at a time
-ALIKE = "*"  # behind the letters in the key of a plan: of rows that are written as the first
+LONG_TEXT = 1 << 20  # longer texts are parsed one at a time
+ALIKE = "*"  # suffix of the letters in the plan's key, for rows of equal form
 
 
 class Session:
-    """One statement at a time. `close` ends its transaction."""
+    """Runs one statement at a time. `close` ends its transaction."""
 
     def __init__(
         self,
@@ -124,40 +124,39 @@ class Session:
         self.named_locks = NamedLocks(services.named_locks, connection_id, self.check_interrupt)
         self.waits = JobWaits(services.store, services.clock, services.owner)
         self.user_variables: dict[str, tuple[Value, FieldType]] = {}
-        self.snapshot_time: ReadTime | None = None  # of tidb_snapshot
+        self.snapshot_time: ReadTime | None = None  # set by tidb_snapshot
         self.sequence_values: dict[int, int] = {}  # LASTVAL by the sequence's id
         self.prepared: dict[str, Ready] = {}
         self.local_file: Callable[[str], Iterator[bytes]] | None = None
-        # what clients can ask of the statement before
+        # the previous statement's values that clients can read
         self.statement = ""
         self.last_insert_id = 0
         self.found_rows = 0
         self.row_count = -1
         self.warnings: Sequence[Note] = ()
-        # whom it was let in as
+        # the account of the login
         self.account: Account | None = None
         self.active_roles: tuple[Name, ...] = ()
         self.resource_group = DEFAULT_GROUP
-        self.must_change_password = False  # and may do nothing else
+        self.must_change_password = False  # all other statements are refused
         self._rights = ALL
         self._rights_of: tuple[int, tuple[Name, ...]] = (0, ())
-        # what runs now
+        # the running statement
         self._bound: tuple[Sequence[Value], str] = ((), "")
         self._looked_up: tuple[str, int, ShapedStatement | None] = ("", 0, None)
-        self._ended: Refused | None = None  # why its transaction was rolled back meanwhile
-        self._ending: tuple[tuple[int, int], Refused] | None = None  # which is to be, and why
+        self._ended: Refused | None = None  # why its transaction was rolled back in between
+        # the transaction to roll back, and why
+        self._ending: tuple[tuple[int, int], Refused] | None = None
         self._turn = threading.Lock()
         self._interruption = Interruption()
         self.memory = self._interruption.memory
         self.memory.quota, self.memory.connection_id = self._quota, connection_id
         self._commanded = False
         self.client_is_gone = False
-        self.is_secure = False  # what its client sends is encrypted
-        self.is_internal = False  # no client's: no read-only mode is for it
-        self.is_released = False  # its last statement ends the connection
-        self.changed_schema = (
-            False  # by the command under way: it is none of those that p99 is about
-        )
+        self.is_secure = False  # whether the connection is encrypted
+        self.is_internal = False  # not a client's: exempt from read-only modes
+        self.is_released = False  # whether the connection ends after the last statement
+        self.changed_schema = False  # by the running command: then it is excluded from p99
         self._active_s = services.clock.monotonic()
 
     # -- statements --------------------------------------------------------------------------------
@@ -165,9 +164,9 @@ class Session:
     def execute(
         self, text: str, parameters: Sequence[Value] | None = None
     ) -> Result | list[Result]:
-        """Run a text: a Result, or a list of them when it holds several statements.
+        """Runs a text. Returns a Result, or a list for several statements.
 
-        Raises Refused, and what the store raises when it is unavailable."""
+        Raises Refused, and errors of the store if it is unavailable."""
         grammar, written = self.settings.grammar, text
         if grammar is not None:
             text = grammar.canonical(text)
@@ -185,20 +184,20 @@ class Session:
     def _execute(
         self, text: str, written: str, parameters: Sequence[Value] | None
     ) -> Result | list[Result]:
-        """As `execute`. `written`: the text before sql_mode was applied."""
+        """As `execute`. `written` is the text before sql_mode was applied."""
         self._begin_statement(text)
         self.statement = written
         if parameters is not None:
             return self._run_prepared(parsed(text, self.database), parameters)
-        wanted = wanted_by(text)
-        if not wanted:
+        set_var_hints = hints_of(text)
+        if not set_var_hints:
             limited = self.settings.max_execution_s
             return self._run_limited(text) if limited else self._run_text(text)
-        found = hinted(self.settings, wanted, lambda: self._run_limited(text))
-        return self._answer(found) if isinstance(found, Result) else found
+        answer = hinted(self.settings, set_var_hints, lambda: self._run_limited(text))
+        return self._answer(answer) if isinstance(answer, Result) else answer
 
     def prepare(self, text: str) -> Prepared:
-        """Parse a statement with `?`; tells how many, and the columns it will answer with."""
+        """Parses a statement with `?` and plans it for its result columns."""
         long = self._long() if len(text) > LONG_TEXT else _UNLIMITED
         with self._turn, running(self._interruption), long:
             try:
@@ -221,7 +220,7 @@ class Session:
 
     @contextmanager
     def _long(self) -> Iterator[None]:
-        """A long text is read when it is its turn, and not kept by a session that is idle."""
+        """Parses long texts one at a time, and truncates the stored text afterwards."""
         try:
             with taking_turns():
                 yield
@@ -229,9 +228,9 @@ class Session:
             self.statement = self.statement[:LONG_TEXT]
 
     def _run_prepared(self, prepared: Ready, parameters: Sequence[Value]) -> Result:
-        found = prepared.run(self, parameters)
-        self.warnings = found.warnings  # those of its hints too
-        return found
+        answer = prepared.run(self, parameters)
+        self.warnings = answer.warnings  # including those of its hints
+        return answer
 
     def _begin_statement(self, text: str) -> None:
         self.statement = text
@@ -239,7 +238,7 @@ class Session:
             self.settings.bindings.begin()
         if not self._commanded:
             self._interruption.clear()
-        if self.memory.limit or self.memory.base:  # something was claimed before
+        if self.memory.limit or self.memory.base:  # the previous statement used memory
             self._weigh_variables()
             self.memory.start()
         if len(text) > LONG_TEXT:
@@ -247,19 +246,19 @@ class Session:
         now = self.services.clock.monotonic()
         self._active_s = now
         if not self.services.member.serving(now):
-            self.rollback()  # as after 1213: the client begins its transaction anew
+            self.rollback()  # as after 1213: the client has to begin its transaction again
             raise ErrInfoSchemaExpired()
         if self._ending is not None:
             self._end_current(*self._ending)
         if self._ended is not None:
             ended, self._ended = self._ended, None
-            if text.rstrip("; ").upper() not in _UNDOES:  # that is what has been done
+            if text.rstrip("; ").upper() not in _UNDOES:  # already done
                 raise ended
         if self.must_change_password and not all(ends_expiry(self, node) for node in parse(text)):
             raise ErrMustChangePassword()
 
     def limited(self, text: str) -> AbstractContextManager[None]:
-        """Ends a query after max_execution_time (3024)."""
+        """A context in which max_execution_time ends a query (3024)."""
         limit_s = self.settings.max_execution_s
         if not limit_s or not _QUERY.match(text):
             return _UNLIMITED
@@ -279,11 +278,11 @@ class Session:
         statements = _ENDS.get(text)
         if statements is None:
             shaped = self._look_up(text)
-            self._looked_up = "", 0, None  # the next statement looks by itself
+            self._looked_up = "", 0, None  # used only once
             if shaped is not None:
-                found = self.run_shape(shaped)
-                if found is not None:
-                    return found
+                shape_answer = self.run_shape(shaped)
+                if shape_answer is not None:
+                    return shape_answer
             statements = self._parse(text)
         try:
             with out_of_turn():
@@ -303,7 +302,7 @@ class Session:
         return statements
 
     def _look_up(self, text: str) -> ShapedStatement | None:
-        """The text's shape and what is kept for it; `course` has just asked for the same."""
+        """The shape of the text and its cached plan; cached for the call after `course`."""
         settings = self.settings
         last, revision, shaped = self._looked_up
         if last is text and revision == settings.revision:
@@ -311,52 +310,52 @@ class Session:
         split, find, shaped = shape_of(text), self.services.plans.find, None
         if split is not None:
             shape, values = StatementShape(split[0], split[2]), split[1]
-            kept = find(shape, self, values)
-            if isinstance(kept, AsWritten):
-                split = shape_of(text, kept.numbers)
+            cached = find(shape, self, values)
+            if isinstance(cached, AsWritten):
+                split = shape_of(text, cached.numbers)
                 assert split is not None
                 shape, values = StatementShape(split[0], split[2]), split[1]
-                kept = find(shape, self, values)
-            shaped = ShapedStatement(shape, values, kept)
+                cached = find(shape, self, values)
+            shaped = ShapedStatement(shape, values, cached)
         self._looked_up = text, settings.revision, shaped
         return shaped
 
-    def answers(self, asked: FactNames, values: Sequence[Value]) -> Answers:
+    def answers(self, fact_names: FactNames, values: Sequence[Value]) -> Answers:
         """The values of the facts that the plans of a shape depend on, for these literals."""
-        fixed = self.settings.answers(asked.settings, self.database)
-        if not asked.variables and not asked.decimals:
+        fixed = self.settings.answers(fact_names.settings, self.database)
+        if not fact_names.variables and not fact_names.decimals:
             return fixed
-        kinds = [type_of_variable(self, *each) for each in asked.variables]
-        return (*fixed, *kinds, *[size_of(values[number]) for number in asked.decimals])
+        kinds = [type_of_variable(self, *variable) for variable in fact_names.variables]
+        return (*fixed, *kinds, *[size_of(values[number]) for number in fact_names.decimals])
 
     def run_shape(self, shaped: ShapedStatement, node: Statement | None = None) -> Result | None:
-        """The answer through a kept plan; None when this text must be planned by itself.
+        """Runs a cached plan; None if this text must be planned separately.
 
-        `node` is the parsed shape, where the caller has it."""
-        shape, values, kept = shaped
+        `node` is the parsed shape, if the caller has it."""
+        shape, values, cached = shaped
         if self.reads_at is not None:
             return None
-        if kept is REFUSED or isinstance(kept, AsWritten) or self.rights.by_columns:
+        if cached is REFUSED or isinstance(cached, AsWritten) or self.rights.by_columns:
             return None
         bindings = self.settings.bindings
-        if isinstance(kept, KeptPlan) and kept.is_bound:
+        if isinstance(cached, KeptPlan) and cached.is_bound:
             bindings.note()
-        if isinstance(kept, KeptPlan) and kept.reads_few:
-            answer = self.transactions.read_few(kept, values, shape.letters)
+        if isinstance(cached, KeptPlan) and cached.reads_few:
+            answer = self.transactions.read_few(cached, values, shape.letters)
             if answer is not None:
                 return self._answer(answer)
         own: Statement | None = None
-        if isinstance(kept, KeptPlan):
-            locking = kept.locks
+        if isinstance(cached, KeptPlan):
+            locking = cached.locks
         else:
             node = node or (own := planner.tree_of_shape(shape.text))
             locking = planner.locks_rows(node)
 
         def work(context: Context) -> Result:
-            if isinstance(kept, KeptPlan) and kept.fresh(context):
-                kept.check(context)
-                context.warnings += kept.notes
-                return kept.run(context)
+            if isinstance(cached, KeptPlan) and cached.fresh(context):
+                cached.check(context)
+                context.warnings += cached.notes
+                return cached.run(context)
             plan = planner.plan_shape(shaped, node, context)
             if plan is None:
                 return NOT_KEPT
@@ -366,7 +365,7 @@ class Session:
             context.warnings += plan.notes
             return plan.run(context)
 
-        reads = isinstance(kept, KeptPlan)
+        reads = isinstance(cached, KeptPlan)
         result = self.transactions.run(work, values, shape.letters, locking, reads)
         if result is not NOT_KEPT:
             return self._answer(result)
@@ -375,18 +374,17 @@ class Session:
         return None
 
     def _run_alike(self, rows: RowsAlike) -> Result | None:
-        """The answer to an INSERT of rows that are written alike; None when its text must be
-        planned by itself."""
+        """Runs an INSERT of rows of equal form; None if its text must be planned separately."""
         first = [column[0] for column in rows.columns]
         shape = StatementShape(rows.shape, rows.letters + ALIKE)
-        kept = self.services.plans.find(shape, self, first)
-        if kept is REFUSED or self.rights.by_columns or self.reads_at is not None:
+        cached = self.services.plans.find(shape, self, first)
+        if cached is REFUSED or self.rights.by_columns or self.reads_at is not None:
             return None
 
-        shaped = ShapedStatement(shape, first, kept)
+        shaped = ShapedStatement(shape, first, cached)
 
         def work(context: Context) -> Result:
-            plan = kept if isinstance(kept, InsertAlike) and kept.fresh(context) else None
+            plan = cached if isinstance(cached, InsertAlike) and cached.fresh(context) else None
             plan = plan or planner.plan_alike(shaped, context)
             if plan is None:
                 return NOT_KEPT
@@ -394,7 +392,7 @@ class Session:
             context.warnings += plan.notes
             return plan.run_alike(context, rows.columns)
 
-        reads = isinstance(kept, InsertAlike)
+        reads = isinstance(cached, InsertAlike)
         result = self.transactions.run(work, first, rows.letters, True, reads)
         return None if result is NOT_KEPT else self._answer(result)
 
@@ -410,11 +408,11 @@ class Session:
             return planner.answer(node, context)
 
         if time is not None:
-            known = None if kind is None else kind.in_txn
+            run_in_txn = None if kind is None else kind.in_txn
 
             def read(context: Context) -> Result:
-                if known is not None:
-                    return known(context, node)
+                if run_in_txn is not None:
+                    return run_in_txn(context, node)
                 return planned(context)
 
             return self._answer(self.transactions.run_at(time, read, parameters, letters))
@@ -435,8 +433,9 @@ class Session:
         return self.run(lambda context: in_txn(context, node), parameters, letters)
 
     def _begin_change(self, is_temporary: bool) -> None:
-        """Prepare a statement that changes more than rows, which is its own transaction. Raises
-        1792 in a READ ONLY session, 1290 and 1836 in a read-only mode."""
+        """Prepares a statement that changes more than rows and is a separate transaction.
+
+        Raises 1792 in a READ ONLY session, 1290 and 1836 in a read-only mode."""
         if self.settings.read_only:
             self.commit()
             raise ErrCantExecuteInReadOnlyTransaction()
@@ -446,14 +445,15 @@ class Session:
 
     @property
     def reads_at(self) -> ReadTime | None:
-        """The time that it reads at, or its transaction; None: now."""
+        """The time at which the session or its transaction reads; None: now."""
         return self.snapshot_time or self.transactions.time
 
     def _time_of(
         self, node: Statement, kind: StatementKind | None, values: Sequence[Value], letters: str
     ) -> ReadTime | None:
-        """The time that the statement reads at; None where it reads now, or nothing. Raises 8135,
-        1105, 1292."""
+        """The time at which the statement reads; None if it reads now, or does not read.
+
+        Raises 8135, 1105, 1292."""
         standing, query = self.reads_at, stale_read.query_in(node)
         if query is not None and stale_read.asks_for_time(query):
             if standing is not None:
@@ -476,14 +476,15 @@ class Session:
         letters: str = "",
         locking: bool = False,
     ) -> Result:
-        """Run work in a transaction; notes what clients can ask for later. Work of a statement that
-        is about the session itself has the values that were bound to that."""
+        """Runs work in a transaction and records the values that clients can read later.
+
+        Without parameters, uses those bound to the running statement."""
         if not parameters:
             parameters, letters = self._bound
         return self._answer(self.transactions.run(work, parameters, letters, locking))
 
     def look(self, work: Callable[[Context], Seen]) -> Seen:
-        """What work sees in a snapshot of its own; see TransactionRunner.look."""
+        """Runs work in a separate snapshot; see TransactionRunner.look."""
         return self.transactions.look(work, *self._bound)
 
     def plan_of(self, text: str, parameters: Sequence[Value] = ()) -> list[Row]:
@@ -495,8 +496,8 @@ class Session:
             with self._turn, running(planning), limit:
                 (node,) = statements = parse(text)
                 any(map(number_placeholders, statements))
-                asked = Explain(statement=node)
-                work = partial(explain_plan.explain, node=asked)
+                explain = Explain(statement=node)
+                work = partial(explain_plan.explain, node=explain)
                 parameters, letters = bound_values(parameters)
                 return list(self.transactions.look(work, parameters, letters).rows)
         except (ExuviaError, ValueError):
@@ -550,15 +551,15 @@ class Session:
     def set_next_transaction(
         self, *, isolation: str | None = None, read_only: bool | None = None
     ) -> None:
-        """Set the characteristics of the next transaction alone (SET TRANSACTION)."""
+        """Sets the characteristics of only the next transaction (SET TRANSACTION)."""
         self.transactions.tell_next(isolation, read_only)
 
     def forget_next_transaction(self) -> None:
-        """The next transaction has the session's characteristics again."""
+        """Gives the next transaction the session's characteristics."""
         self.transactions.forget_next()
 
     def temporary_tables(self) -> TemporaryTables:
-        """Its temporary tables; from now on it works on top of them."""
+        """The temporary tables; created if needed, then all statements see them."""
         if self.temporary is None:
             size = "tidb_tmp_table_max_size"
             self.temporary = TemporaryTables(self.services, lambda: int(self.settings.get(size)))
@@ -568,19 +569,21 @@ class Session:
         return self.temporary
 
     def admit_change(self, txn: Transaction) -> None:
-        """Let a schema change or a change of accounts commit; see TransactionRunner.admit."""
+        """Admits a schema change or a change of accounts to commit; see TransactionRunner.admit."""
         self.transactions.admit(txn, True)
 
     def settle_temporary(self) -> None:
-        """Without temporary tables and without a transaction that may see them, be as before."""
+        """Drops the overlay for temporary tables once it is empty and no transaction reads it."""
         if self.temporary is not None and not len(self.temporary) and self.current is None:
             self.services, self.temporary = self.temporary.base, None
 
-    # -- what the server asks ----------------------------------------------------------------------
+    # -- for the server ---------------------------------------------------------------------------
 
     def course(self, statement: str | Ready) -> Course:
-        """Where it runs: short reads, and short writes, block on nothing, or on a commit; where
-        the store is not near, everything may."""
+        """Where the server runs a statement.
+
+        Short reads never block, short writes block only on a commit. With a remote store all
+        statements may block."""
         if not self.services.store.near or self.reads_at is not None:
             return Course.POOL
         text = statement if isinstance(statement, str) else statement.text
@@ -591,13 +594,13 @@ class Session:
             if not isinstance(statement, str):
                 is_short = statement.short
             elif len(statement) >= (MOST_LOOKED_AT if reads else MANY_ROWS):
-                return Course.POOL  # a look would cost as much as running it
+                return Course.POOL  # computing the shape would cost as much as running it
             else:
                 if self.settings.grammar is not None:
                     statement = self.settings.grammar.canonical(statement)
                 shaped = self._look_up(statement)
-                kept = None if shaped is None else shaped.kept
-                is_short = isinstance(kept, KeptPlan) and kept.short
+                cached = None if shaped is None else shaped.kept
+                is_short = isinstance(cached, KeptPlan) and cached.short
             if not is_short:
                 return Course.POOL
             return Course.AT_ONCE if reads else Course.ASIDE
@@ -613,14 +616,14 @@ class Session:
         return Course.POOL
 
     def reap(self, now: float, idle_s: float) -> bool:
-        """End a transaction whose client has been silent for so long. Any thread."""
+        """Ends the transaction of a client that was idle for more than `idle_s`. Any thread."""
         if not self._turn.acquire(blocking=False):
             return False
         try:
             if self.current is None or now - self._active_s <= idle_s:
                 return False
             if self.current.txn.is_unread:
-                return False  # it keeps nothing
+                return False  # it pins no snapshot
             self.rollback()
             idle = f"idle for more than {idle_s:g} s; the transaction was rolled back"
             self._ended = ErrSnapshotTooOld(idle)
@@ -629,8 +632,10 @@ class Session:
             self._turn.release()
 
     def end_transaction(self, token: tuple[int, int], error: Refused) -> None:
-        """Roll that transaction back, if it is still open. Its next statement is told by the error;
-        one that runs in it is interrupted, and the transaction ends after it. Any thread."""
+        """Rolls the transaction back, if it is still open. Any thread.
+
+        The next statement raises the error. A running statement is interrupted, and the
+        transaction ends after it."""
         if self._turn.acquire(blocking=False):
             try:
                 self._end_current(token, error)
@@ -651,46 +656,50 @@ class Session:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it has no transaction and no named lock, and its client knows so."""
-        held = self.current is not None or self.named_locks.holder.keys
-        return not held and self._ended is None
+        """Whether it has no transaction, no named lock, and no error to report."""
+        holds_something = self.current is not None or self.named_locks.holder.keys
+        return not holds_something and self._ended is None
 
     def begin_command(self) -> None:
-        """The wire has read a command: what ends it may come before its statement begins, or
-        between two of its statements. What ended the command before does not end this one."""
+        """Marks that the wire has read a command.
+
+        An interruption from now on is for this command, also before its first statement and
+        between its statements. Clears an interruption of the previous command."""
         self._commanded = True
         self.changed_schema = False
         self._interruption.clear()
 
     def interrupt(self, lost: bool = False) -> None:
-        """End what runs now with 1317. Any thread. `lost`: its client has gone, or its node
-        stops; nobody kills it."""
+        """Interrupts the running statement with 1317. Any thread.
+
+        `lost`: the client has gone or the node stops, so that this is no KILL."""
         if self._interruption.reason is None:
             self.client_is_gone = lost
         self._interruption.end(ErrQueryInterrupted())
         self._wake()
 
     def end_statement(self, error: Refused) -> None:
-        """End what runs now with that error. Any thread."""
+        """Interrupts the running statement with that error. Any thread."""
         self._interruption.end(error)
         self._wake()
 
     def _wake(self) -> None:
-        """What waits looks again whether it is to end."""
+        """Wakes waiting threads, which then check for the interruption."""
         self.transactions.locker.wake()
         self.named_locks.holder.wake()
 
     def close(self) -> None:
-        """The client is gone: its transaction is undone."""
-        self.user_variables.clear()  # the session itself is garbage in a cycle
+        """Rolls back after the client has gone."""
+        self.user_variables.clear()  # the session itself is collected later, as part of a cycle
         self.rollback()
         self.named_locks.release_all()
 
-    # -- who it is ---------------------------------------------------------------------------------
+    # -- account and rights -----------------------------------------------------------------------
 
     def enter_as(self, account: Account | None) -> None:
-        """Whom it was let in as; the roles that are active from now on. What it must do about its
-        password is for its caller to say (`must_change_password`)."""
+        """Sets the account of the login and its active roles.
+
+        The caller sets `must_change_password`."""
         self.account, accounts = account, self.services.accounts
         if account is None or accounts is None:
             return
@@ -702,21 +711,21 @@ class Session:
 
     @property
     def rights(self) -> Rights:
-        """What its account may do now; a dropped account may do nothing more."""
+        """The privileges of the account; a dropped account has no privileges."""
         accounts = self.services.accounts
         if accounts is None or self.account is None:
             return ALL
-        wanted = accounts.version, self.active_roles
-        if self._rights_of != wanted:
-            self._rights_of, book = wanted, accounts.book
-            found = book.account(self.account.user, self.account.host)
+        version_and_roles = accounts.version, self.active_roles
+        if self._rights_of != version_and_roles:
+            self._rights_of, book = version_and_roles, accounts.book
+            account = book.account(self.account.user, self.account.host)
             nothing = Rights(frozenset(), account=self.account_name)
-            self._rights = nothing if found is None else book.rights(found, self.active_roles)
+            self._rights = nothing if account is None else book.rights(account, self.active_roles)
         return self._rights
 
     @property
     def account_name(self) -> tuple[str, str]:
-        """User and host of its account, as CURRENT_USER() has it."""
+        """User and host of the account, as in CURRENT_USER()."""
         if self.account is None:
             return self.user, "%"
         return self.account.user, self.account.host
@@ -727,32 +736,32 @@ class Session:
         if accounts is None or not self.active_roles:
             return "NONE"
         granted = accounts.book.roles.granted(self.account_name)
-        return ",".join(role_text(each) for each in self.active_roles if each in granted) or "NONE"
+        return ",".join(role_text(role) for role in self.active_roles if role in granted) or "NONE"
 
-    # -- what statements ask -----------------------------------------------------------------------
+    # -- for statements ---------------------------------------------------------------------------
 
     @property
     def zone(self) -> tzinfo | None:
-        """Of its TIMESTAMPs; None is UTC."""
+        """The time zone of TIMESTAMPs; None is UTC."""
         return self.settings.zone
 
     def check_interrupt(self) -> None:
-        """Raises 1317 once `interrupt` was called in this statement, 3024 when its time is up."""
+        """Raises 1317 after `interrupt` was called in this statement, 3024 at its time limit."""
         self._interruption.check()
 
     def ask_for_file(self, path: str) -> Iterator[bytes]:
-        """The client's own file, a chunk at a time. Raises 3948."""
+        """The content of a file of the client, in chunks. Raises 3948."""
         if self.local_file is None or self.settings.get("local_infile") != "ON":
             raise ErrClientLocalFilesDisabled()
         return self.local_file(path)
 
     def texts(self) -> dict[str, str]:
-        """Every system variable as this session sees it."""
-        found = self.settings.texts()
-        return found | {name: self.variable(name) for name in _OF_THE_SESSION if name in found}
+        """The session's values of all system variables."""
+        values = self.settings.texts()
+        return values | {name: self.variable(name) for name in _OF_THE_SESSION if name in values}
 
     def variable(self, name: str) -> str:
-        """Text of a system variable. Raises 1193."""
+        """The value of a system variable. Raises 1193."""
         if name in ("warning_count", "error_count"):
             return str(sum(n.level == "Error" or name[0] == "w" for n in self.warnings))
         if name in ("identity", "last_insert_id"):
@@ -765,31 +774,31 @@ class Session:
         return text
 
     def global_variable(self, name: str) -> str:
-        """The newest global value of a system variable. Raises 1193."""
+        """The latest global value of a system variable. Raises 1193."""
         return self.settings.read_global(name)
 
     def user_variable(self, name: str) -> tuple[Value, FieldType]:
-        """Value and type of `@name`."""
+        """The value and type of `@name`."""
         return self.user_variables.get(name.lower(), (None, NULL))
 
     def set_user_variable(self, name: str, value: Value, kind: FieldType) -> None:
         name = name.lower()
         before = self.user_variables.get(name)
-        self.memory.base += memory.size_of(value)  # this statement has claimed it
+        self.memory.base += memory.size_of(value)  # already claimed by this statement
         if before is not None:
             self.memory.base -= memory.size_of(before[0])
         self.user_variables[name] = variable_of(value, kind)
 
     def _weigh_variables(self) -> None:
-        """Where a statement failed, variables have the values of before."""
+        """Computes the variables' size again: a failed statement has restored their values."""
         self.memory.base = sum(memory.size_of(value) for value, _ in self.user_variables.values())
 
     def _quota(self) -> int:
-        """Bytes that a statement may use, with the values of the user variables."""
+        """The bytes that a statement and the user variables may use together."""
         return memory.quota_of(self.variable)
 
     def virtual(self, context: Context, database: str, name: str) -> VirtualTable | None:
-        """A table of information_schema, or a computed one of mysql, or None."""
+        """A table of information_schema or performance_schema, a computed one of mysql, or None."""
         if database.lower() == "mysql":
             return registry.system_view(context, name)
         if database.lower() == "performance_schema":

@@ -1,18 +1,17 @@
 """SET: session and global variables, user variables, NAMES, TRANSACTION.
 
-SET x = v, SET SESSION x = v      here               SET GLOBAL x = v    in the store, for all nodes
-SET @x = v                        this session's own SET NAMES c         three variables at once
-SET TRANSACTION ISOLATION LEVEL   READ COMMITTED reads what is newest, REPEATABLE READ one snapshot;
-                                  the other two are 8048 (docs/isolation.md)
-SET autocommit = 1                commits what is open, where it was 0: within BEGIN it is no end
+SET x = v, SET SESSION x = v      in the session         SET GLOBAL x = v    in the store, all nodes
+SET @x = v                        in the session         SET NAMES c         three variables at once
+SET TRANSACTION ISOLATION LEVEL   READ COMMITTED reads the latest rows, REPEATABLE READ one
+                                  snapshot; other levels are 8048 (docs/isolation.md)
+SET autocommit = 1                commits if it was 0; inside BEGIN it does not commit
 
-The hint SET_VAR: a session variable has another value for one statement.
+The hint SET_VAR sets a session variable for one statement.
 
     SELECT /*+ SET_VAR(x = v) SET_VAR(y = w) */ ...      also INSERT, REPLACE, UPDATE, DELETE
     SELECT /*+ MAX_EXECUTION_TIME(n) */ ...              SET_VAR(max_execution_time = n)
 
-3128 an unknown name · 3126 a name given twice, the first counts; both are warnings, and so is what
-SET would refuse.
+Warnings: 3128 unknown name · 3126 repeated name, of which the first counts · the errors of SET.
 """
 
 import re
@@ -67,7 +66,8 @@ _BETWEEN_JOBS = frozenset({"tidb_enable_concurrent_ddl", "tidb_enable_metadata_l
 
 
 def set_statement(session: SessionApi, node: SetStatement, text: str) -> Result:
-    """SET. Where one of several assignments is refused, the session is as before, as in MySQL.
+    """SET. If one of several assignments fails, all are undone, as in MySQL.
+
     Raises 1193, 1228, 1229, 1231, 1232, 1238, 1115, 1273."""
     notes: list[Note] = []
     before = _Before(session) if len(node.assignments) > 1 else None
@@ -75,9 +75,9 @@ def set_statement(session: SessionApi, node: SetStatement, text: str) -> Result:
     try:
         for item in node.assignments:
             warning = _SCOPES[item.scope](session, item)
-            for said in (warning, _without_effect(item)):
-                if said is not None:
-                    notes.append(Note("Warning", said.code, said.message))
+            for problem in (warning, _without_effect(item)):
+                if problem is not None:
+                    notes.append(Note("Warning", problem.code, problem.message))
     except Refused:
         if before is not None:
             before.put_back(session)
@@ -88,14 +88,15 @@ def set_statement(session: SessionApi, node: SetStatement, text: str) -> Result:
 
 
 def _without_effect(item: Assignment) -> Refused | None:
-    """1681 for a system variable that stores the value and ignores it. Clients set many of them
-    when they connect, so it is a warning; the hint SET_VAR does not warn."""
+    """Warning 1681 for a system variable whose value is stored but has no effect.
+
+    Only a warning, since clients set many of them at connection. The hint SET_VAR does not warn."""
     if item.scope not in ("session", "global"):
         return None
-    found = variables.find(item.name)
-    if found.effect.kind != "accepted" or found.name in ALWAYS_ON:
+    variable = variables.find(item.name)
+    if variable.effect.kind != "accepted" or variable.name in ALWAYS_ON:
         return None
-    return ErrWarnDeprecatedSyntaxNoReplacement(item.name, found.effect.why)
+    return ErrWarnDeprecatedSyntaxNoReplacement(item.name, variable.effect.why)
 
 
 class _Before:
@@ -113,18 +114,18 @@ class _Before:
 
 
 def _value(session: SessionApi, tree: Tree) -> tuple[Setting, FieldType]:
-    found: list[tuple[Setting, FieldType]] = []
+    values_read: list[tuple[Setting, FieldType]] = []
 
     def work(context: Context) -> Result:
-        found.append(relational.scalar_value(tree, context))
+        values_read.append(relational.scalar_value(tree, context))
         return Result()
 
     session.run(work)
-    return found[0]
+    return values_read[0]
 
 
 def _setting(session: SessionApi, tree: Tree) -> Setting:
-    """The value for a system variable; a bare word is its own text, as in `SET sql_mode = ANSI`."""
+    """The value for a system variable. A bare word is a text, as in `SET sql_mode = ANSI`."""
     if isinstance(tree, exp.Var) or (isinstance(tree, exp.Column) and not tree.table):
         return tree.name
     value, kind = _value(session, tree)
@@ -161,7 +162,7 @@ def _session(session: SessionApi, item: Assignment) -> Refused | None:
 
 
 def _bring_other(session: SessionApi, name: str) -> None:
-    """A charset that is set brings its collation with it, a collation its charset."""
+    """Sets the default collation of a changed character set, or the charset of a collation."""
     kind, _, of_what = name.rpartition("_")
     if of_what not in ("connection", "database", "server"):
         return
@@ -178,18 +179,18 @@ def _global(session: SessionApi, item: Assignment) -> Refused | None:
 
     def assign(txn: Transaction) -> Refused | None:
         session.services.member.guard(txn)
-        # how jobs are run changes only between jobs: 1105
+        # settings of running jobs change only between jobs: 1105
         name = variables.canonical(item.name)
         if name in _BETWEEN_JOBS:
-            found = variables.find(name)
-            wanted = found.default if item.value is None else check(found, value).text
-            if wanted != variables.get_global(txn, name):
+            variable = variables.find(name)
+            new_text = variable.default if item.value is None else check(variable, value).text
+            if new_text != variables.get_global(txn, name):
                 queue.require_none(txn)
         if name == "tidb_enable_ddl" and item.value is not None:
             _refuse_without_owner(txn, check(variables.find(name), value).text)
         if name == SERVICE_SCOPE:
-            found = variables.find_settable(name, is_global=True)
-            text = "" if item.value is None else check(found, value).text
+            variable = variables.find_settable(name, is_global=True)
+            text = "" if item.value is None else check(variable, value).text
             put_scope(txn, session.services.member.info, text)
             return None
         if item.value is None:
@@ -197,7 +198,7 @@ def _global(session: SessionApi, item: Assignment) -> Refused | None:
             return None
         checked = variables.set_global(txn, item.name, value)
         if name == "require_secure_transport" and checked.text == "ON" and not session.is_secure:
-            # as in TiDB: the node may have no certificate, and then nobody could log in any more
+            # as in TiDB: a node without a certificate would refuse all logins
             raise ErrUnknown(f"{name} can only be set to ON by a connection that uses TLS")
         judged = session.settings.judge(variables.canonical(item.name), checked.text)
         return judged or checked.warning
@@ -208,12 +209,12 @@ def _global(session: SessionApi, item: Assignment) -> Refused | None:
         raise ErrLockDeadlock() from None
 
 
-def _refuse_without_owner(txn: Transaction, wanted: str) -> None:
-    """8246: no other node could own schema changes."""
-    fronts = [each for each in member.live(txn) if each.kind == "front"]
-    if wanted == "OFF" and len(fronts) < 2:
-        said = "can not disable ddl owner when it is the only one tidb instance"
-        raise ErrDDLSetting("disabling", said)
+def _refuse_without_owner(txn: Transaction, requested: str) -> None:
+    """Raises 8246 if no other node could be the owner of schema changes."""
+    fronts = [node for node in member.live(txn) if node.kind == "front"]
+    if requested == "OFF" and len(fronts) < 2:
+        message = "can not disable ddl owner when it is the only one tidb instance"
+        raise ErrDDLSetting("disabling", message)
 
 
 def _user(session: SessionApi, item: Assignment) -> Refused | None:
@@ -242,7 +243,7 @@ def variable_of(value: Value, kind: FieldType) -> tuple[Value, FieldType]:
 
 
 def _client_charset(session: SessionApi, name: str) -> str:
-    """The charset of SET NAMES. Raises 1115; also for one of MySQL's that TiDB has not."""
+    """The character set of SET NAMES. Raises 1115, also for one that only MySQL has."""
     charset = "utf8mb4" if name.lower() == "default" else charset_named(name)
     if charset in CHARSETS_OF_MYSQL and session.variable("exuvia_compatibility") != "mysql":
         raise ErrUnknownCharacterSet(name)
@@ -261,7 +262,7 @@ def _names(session: SessionApi, item: Assignment) -> Refused | None:
 
 
 def _charset(session: SessionApi, item: Assignment) -> Refused | None:
-    """SET CHARACTER SET: what is sent, and what is answered; texts are the database's."""
+    """SET CHARACTER SET: for the client and for results. The connection has the database's."""
     charset = _client_charset(session, item.name)
     settings = session.settings
     for name in ("character_set_client", "character_set_results"):
@@ -274,12 +275,12 @@ def _charset(session: SessionApi, item: Assignment) -> Refused | None:
 def _transaction(session: SessionApi, item: Assignment) -> Refused | None:
     if item.extra is None and session.current is not None:
         raise ErrCantChangeTxCharacteristics()
-    said = [_characteristic(session, item, part) for part in item.name.split(",")]
-    return next((warning for warning in said if warning is not None), None)
+    warnings = [_characteristic(session, item, part) for part in item.name.split(",")]
+    return next((warning for warning in warnings if warning is not None), None)
 
 
 def _characteristic(session: SessionApi, item: Assignment, text: str) -> Refused | None:
-    """Of the next transaction alone where the statement names no scope."""
+    """Sets a characteristic; without a scope, of only the next transaction."""
     is_level = text.startswith("ISOLATION LEVEL")
     level = text.removeprefix("ISOLATION LEVEL").strip().replace(" ", "-")
     if item.extra is None and is_level:
@@ -321,57 +322,64 @@ _LIMIT = re.compile(r"\bmax_execution_time\s*\(\s*(\d+)\s*\)", re.IGNORECASE)
 
 
 class SetVarHint(NamedTuple):
-    """`name` = "": `value` is a hint that TiDB does not know."""
+    """A hint of a statement. If `name` is "", `value` is a hint that TiDB does not know."""
 
     name: str
     value: str
 
 
-def wanted_by(text: str) -> tuple[SetVarHint, ...]:
-    """What the statement's first hints ask for; mostly nothing."""
+def hints_of(text: str) -> tuple[SetVarHint, ...]:
+    """The SET_VAR hints in the first hint comment of a statement; mostly ()."""
     if not ("/*+" in text if len(text) <= WINDOW else contains(text, "/*+")):
         return ()
-    found = _HEAD.match(text)
-    if found is None:
+    head = _HEAD.match(text)
+    if head is None:
         return ()
-    wanted = [
-        SetVarHint(name.lower(), value.strip("'\"")) for name, value in _ONE.findall(found[1])
+    set_var_hints = [
+        SetVarHint(name.lower(), value.strip("'\"")) for name, value in _ONE.findall(head[1])
     ]
-    wanted += [SetVarHint("", each) for each in hints.unsupported(found[1])]
-    limit = _LIMIT.search(found[1])
-    return tuple(wanted if limit is None else [*wanted, SetVarHint("max_execution_time", limit[1])])
+    set_var_hints += [
+        SetVarHint("", unsupported_hint) for unsupported_hint in hints.unsupported(head[1])
+    ]
+    limit = _LIMIT.search(head[1])
+    return tuple(
+        set_var_hints
+        if limit is None
+        else [*set_var_hints, SetVarHint("max_execution_time", limit[1])]
+    )
 
 
 def hinted(
-    settings: SessionSettings, wanted: Sequence[SetVarHint], work: Callable[[], _Found]
+    settings: SessionSettings, set_var_hints: Sequence[SetVarHint], work: Callable[[], _Found]
 ) -> _Found:
-    """What the work answers while the settings have the wanted values; the hint's warnings stand
-    before its own."""
-    if not wanted:
+    """Runs work with the values of SET_VAR hints.
+
+    Warnings about the hints are placed before those of the statement."""
+    if not set_var_hints:
         return work()
     before: dict[str, str] = {}
-    errors = [_give(settings, each, before) for each in wanted]
+    errors = [_give(settings, hint, before) for hint in set_var_hints]
     try:
-        found = work()
+        answer = work()
     finally:
         settings.restore(before)
-    if isinstance(found, Result):
+    if isinstance(answer, Result):
         notes = [Note("Warning", error.code, error.message) for error in errors if error]
-        found.warnings = [*notes, *found.warnings]
-    return found
+        answer.warnings = [*notes, *answer.warnings]
+    return answer
 
 
-def _give(settings: SessionSettings, each: SetVarHint, before: dict[str, str]) -> Refused | None:
-    if not each.name:
-        return ErrWarnOptimizerHintUnsupportedHint(each.value)
-    if variables.canonical(each.name) not in variables.VARIABLES:
-        return ErrUnresolvedHintName(each.name, "SET_VAR")
-    if each.name in before:
-        return ErrWarnConflictingHint(f"SET_VAR({each.name}={each.value})")
+def _give(settings: SessionSettings, hint: SetVarHint, before: dict[str, str]) -> Refused | None:
+    if not hint.name:
+        return ErrWarnOptimizerHintUnsupportedHint(hint.value)
+    if variables.canonical(hint.name) not in variables.VARIABLES:
+        return ErrUnresolvedHintName(hint.name, "SET_VAR")
+    if hint.name in before:
+        return ErrWarnConflictingHint(f"SET_VAR({hint.name}={hint.value})")
     try:
-        kept = settings.get(each.name)
-        warning = settings.set_session(each.name, each.value)
+        former = settings.get(hint.name)
+        warning = settings.set_session(hint.name, hint.value)
     except Refused as error:
         return error
-    before[each.name] = kept
+    before[hint.name] = former
     return warning

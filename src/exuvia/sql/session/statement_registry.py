@@ -1,21 +1,21 @@
-"""Every statement: the words it begins with, the privileges it needs, the function that answers it.
+"""All statements: their first words, the privileges they need, and their handlers.
 
-    in_txn      in the session's transaction, or one of its own      (context, node) -> Result
-    own_txn     about the session or the catalog itself       (session, node, text) -> Result
+    in_txn      in the session's transaction, or a separate one      (context, node) -> Result
+    own_txn     for the session or the catalog            (session, node, text) -> Result
     change      changes the schema                    (SchemaReader, node, text) -> Change
-    none        it reads or writes rows: it is planned (sql/planner.py)
+    none        reads or writes rows; it is planned (sql/planner.py)
 
-`alters`: an own_txn that changes what is stored, as a change does: refused (1792) where the session
-is READ ONLY.
+`alters`: an own_txn handler that changes stored objects. Like a change, it is refused in a READ
+ONLY session (1792).
 
-Words are those that parse/text.py has readers for. A query is no class of ours and stands for
-itself: planned, its privileges asked where a table's name is resolved.
+The words are those that parse/text.py has parsers for. A query has no class in nodes.py; it is
+planned, and its privileges are checked when names of tables are resolved.
 
-Privileges are asked before anything is done: about the catalog by the function of the row, about
-rows in Context.table and Context.demand, which kept plans ask at every run. The table is total: a
-class that is not in it is refused to all who may not do everything. What is asked elsewhere, and
-what needs no privilege, says so in its row. The tables of a view are its definer's affair, unless
-it says SQL SECURITY INVOKER.
+Privileges are checked before anything is done: for the catalog by the row's function, for rows by
+Context.table and Context.demand. Each run of a cached plan checks them again. The
+table is complete: a class without a row is refused to accounts without all privileges. A row names
+its check if it is elsewhere, or that it needs none. The tables of a view are checked for its
+definer, or with SQL SECURITY INVOKER for the user.
 """
 
 from collections.abc import Callable
@@ -68,21 +68,21 @@ def _table(*privileges: str) -> Demand:
 
 
 def _nothing(session: SessionApi, node: Any) -> None:
-    """About the session itself, or a list that shows only what the account may know of."""
+    """For statements about the session, and lists that contain only permitted rows."""
 
 
 def _where_rows_are(session: SessionApi, node: Any) -> None:
-    """Context.table and Context.demand ask for each table that the statement names."""
+    """For statements whose tables are checked by Context.table and Context.demand."""
 
 
 def _by_its_own(session: SessionApi, node: Any) -> None:
-    """Its handler asks: what it needs depends on more than the statement."""
+    """For handlers that check privileges, since these depend on more than the statement."""
 
 
 def _tables(*privileges: str) -> Demand:
     def demand(session: SessionApi, node: Any) -> None:
-        for each in node.tables:
-            session.rights.demand_table(privileges, *_at(session, each))
+        for table_name in node.tables:
+            session.rights.demand_table(privileges, *_at(session, table_name))
 
     return demand
 
@@ -104,14 +104,14 @@ def _create_table(session: SessionApi, node: nodes.CreateTable) -> None:
 
 
 def _refer(session: SessionApi, key: nodes.ForeignKey, table: TableName) -> None:
-    """A parent without a database is in that of its child."""
+    """Checks the parent table. Its default database is that of the child."""
     parent = key.reference.table
     place = parent.db or table.db or session.database, parent.name
     session.rights.demand_table(("REFERENCES",), *place)
 
 
 def _alter_table(session: SessionApi, node: nodes.AlterTable) -> None:
-    """As in TiDB; EXCHANGE PARTITION also DROP for the other table, which loses its rows."""
+    """As in TiDB. EXCHANGE PARTITION also needs DROP for the other table, which loses its rows."""
     place = _at(session, node.table)
     session.rights.demand_table(("ALTER",), *place)
     for spec in node.specs:
@@ -129,25 +129,25 @@ def _alter_table(session: SessionApi, node: nodes.AlterTable) -> None:
 
 
 def _maintain(session: SessionApi, node: nodes.TableMaintenance) -> None:
-    wanted = ("SELECT",) if node.kind == "check" else ("SELECT", "INSERT")
-    _tables(*wanted)(session, node)
+    privileges = ("SELECT",) if node.kind == "check" else ("SELECT", "INSERT")
+    _tables(*privileges)(session, node)
 
 
 def _load(session: SessionApi, node: nodes.LoadData) -> None:
-    """INSERT for anything in the table, before the client is asked for its file; the columns are
-    looked at with each batch."""
+    """Needs INSERT on any column, before the client sends its file. Batches check the columns."""
     session.rights.demand_columns("INSERT", _at(session, node.table), ())
 
 
 def _import(session: SessionApi, node: nodes.ImportInto) -> None:
-    """As in TiDB; the file is one of the server's."""
+    """As in TiDB; the file is on the server."""
     _table("SELECT", "INSERT", "UPDATE", "DELETE", "ALTER")(session, node)
     session.rights.demand_everywhere("FILE")
 
 
 def _show(session: SessionApi, node: nodes.Show) -> None:
-    """Lists show what the account may know of; 1044 for a database that is named. Global bindings
-    are statements of others."""
+    """Lists contain only permitted rows. Raises 1044 for a database that is named.
+
+    Global bindings need SUPER, since they contain statements of other users."""
     if node.kind == "bindings" and node.scope == "global":
         session.rights.demand_everywhere("SUPER")
     if node.kind == "create database":
@@ -168,14 +168,15 @@ def _rename(session: SessionApi, node: nodes.RenameTables) -> None:
 
 
 def _create_view(session: SessionApi, node: nodes.CreateView) -> None:
-    wanted = ("CREATE VIEW", "DROP") if node.or_replace else ("CREATE VIEW",)
-    session.rights.demand_table(wanted, *_at(session, node.view))
+    privileges = ("CREATE VIEW", "DROP") if node.or_replace else ("CREATE VIEW",)
+    session.rights.demand_table(privileges, *_at(session, node.view))
     if node.definer not in (None, session.account_name):
-        session.rights.demand_everywhere("SUPER", "SET_USER_ID")  # it reads with their privileges
+        # the view reads with the definer's privileges
+        session.rights.demand_everywhere("SUPER", "SET_USER_ID")
 
 
 def _set(session: SessionApi, node: nodes.SetStatement) -> None:
-    if any(each.scope == "global" for each in node.assignments):
+    if any(assignment.scope == "global" for assignment in node.assignments):
         session.rights.demand_everywhere("SUPER", "SYSTEM_VARIABLES_ADMIN")
 
 
@@ -185,7 +186,7 @@ def _set_password(session: SessionApi, node: nodes.SetPassword) -> None:
 
 
 def _alter_user(session: SessionApi, node: nodes.AlterUser) -> None:
-    own = [each.who is None or each.who == session.account_name for each in node.users]
+    own = [user.who is None or user.who == session.account_name for user in node.users]
     if not all(own) or node.options != nodes.NO_OPTIONS:
         session.rights.demand_everywhere("CREATE USER")
 
@@ -240,7 +241,7 @@ _SUPER = _server("SUPER")
 
 
 class StatementKind(NamedTuple):
-    """A row of the table; see the module. `words` are separated by blanks."""
+    """A row of STATEMENTS; see the module head. `words` are separated by blanks."""
 
     words: str
     privileges: Demand
@@ -251,35 +252,35 @@ class StatementKind(NamedTuple):
 
     @property
     def writes(self) -> bool:
-        """Whether the statement changes the store other than by a plan that writes rows."""
+        """Whether the statement changes the store otherwise than by a plan that writes rows."""
         return self.alters or self.change is not None
 
     @property
     def planned(self) -> bool:
-        """Whether it reads or writes rows."""
+        """Whether the statement is planned: a read or write of rows."""
         return self.in_txn is None and self.own_txn is None and self.change is None
 
 
 def _explain_change(session: SessionApi, node: nodes.ExplainChange, text: str) -> Result:
-    """EXPLAIN of a schema change."""
+    """EXPLAIN for a schema change."""
     build = STATEMENTS[type(node.statement)].change
     assert build is not None
     return explain.explain_change(build, session, node, text)
 
 
 def _explain_apply(session: SessionApi, node: nodes.ExplainApply, text: str) -> Result:
-    """EXPLAIN APPLY: who may not run its statements is not shown what they would change."""
-    found = session.look(lambda context: explain_apply.steps(context, node))
-    for step in found:
-        made = parse_one(step.statement)
-        if not isinstance(made, nodes.DropTable):
-            check_privileges(session, made)
-    return explain_apply.explain_apply(session, node, found)
+    """EXPLAIN APPLY. Needs the privileges for the statements that it prints."""
+    steps = session.look(lambda context: explain_apply.steps(context, node))
+    for step in steps:
+        statement = parse_one(step.statement)
+        if not isinstance(statement, nodes.DropTable):
+            check_privileges(session, statement)
+    return explain_apply.explain_apply(session, node, steps)
 
 
 def _explain_apply_demand(session: SessionApi, node: nodes.ExplainApply) -> None:
-    for made, _ in node.definitions:
-        _create_table(session, made)
+    for create, _ in node.definitions:
+        _create_table(session, create)
 
 
 STATEMENTS: dict[type, StatementKind] = {
@@ -373,7 +374,7 @@ STATEMENTS: dict[type, StatementKind] = {
     nodes.ShowGrants: StatementKind("SHOW", _by_its_own, in_txn=grants.show_grants),
     nodes.LoadData: StatementKind("LOAD", _load, own_txn=load_data),
     nodes.ImportInto: StatementKind("IMPORT", _import, own_txn=import_into, alters=True),
-    # who may not do everything sees and ends own ones
+    # accounts without privileges see and cancel only their imports
     nodes.ShowImportJobs: StatementKind("SHOW", _nothing, in_txn=import_jobs.show_import_jobs),
     nodes.CancelImportJob: StatementKind("CANCEL", _by_its_own, own_txn=import_jobs.cancel),
     nodes.AlterSequence: StatementKind("ALTER", _sequence("ALTER"), change=sequence.alter_sequence),
@@ -412,7 +413,7 @@ STATEMENTS: dict[type, StatementKind] = {
     ),
     nodes.AdminShowSlow: StatementKind("ADMIN", _SUPER, in_txn=maintenance.show_slow),
     nodes.AdminSkipEvent: StatementKind("ADMIN", _SUPER, own_txn=jobs.skip_event),
-    # its statement is planned first, and each of its jobs
+    # the statement is checked when it is planned, and each of its jobs
     nodes.NonTransactionalDml: StatementKind("BATCH", _where_rows_are, own_txn=batch.run_batch),
     nodes.Begin: StatementKind("BEGIN START", _nothing, own_txn=control.begin),
     nodes.Commit: StatementKind("COMMIT", _nothing, own_txn=control.commit),
@@ -421,7 +422,7 @@ STATEMENTS: dict[type, StatementKind] = {
     ),
     nodes.Describe: StatementKind("DESC DESCRIBE EXPLAIN", _where_rows_are, in_txn=show.describe),
     nodes.Do: StatementKind("DO", _where_rows_are, in_txn=maintenance.do),
-    # it is asked what it executes
+    # the executed statement is checked
     nodes.ExecuteStatement: StatementKind("EXECUTE", _nothing, own_txn=control.execute),
     nodes.Explain: StatementKind(
         "DESC DESCRIBE EXPLAIN", _where_rows_are, in_txn=explain_plan.explain
@@ -465,12 +466,12 @@ _QUERY = StatementKind("SELECT WITH ( VALUES TABLE", _where_rows_are)
 
 
 def kind_of(node: object) -> StatementKind | None:
-    """Its row; None for a class that is not registered."""
+    """The row of a statement; None for a class without a row."""
     return _QUERY if isinstance(node, exp.Query) else STATEMENTS.get(type(node))
 
 
 def check_privileges(session: SessionApi, node: object) -> None:
-    """Raises 1044, 1142, 1227 for a statement that the session's account may not run."""
+    """Raises 1044, 1142, 1227 if the session's account may not run the statement."""
     if session.rights.everything:
         return
     kind = kind_of(node)

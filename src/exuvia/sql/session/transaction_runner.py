@@ -1,19 +1,19 @@
-"""Running a session's work in transactions: the open one, or one for each statement.
+"""Runs a session's work in transactions: the open one, or a separate one for each statement.
 
-alone     again on a fresh snapshot while others win the race, a bounded number of times
-within    a failure undoes this statement; a lost race or a lost snapshot undoes the transaction
+separate    repeated on a new snapshot if others win a conflict, up to a limit
+open        a failure undoes the statement; a conflict or a lost snapshot undoes the transaction
 
 In mysql mode a transaction has no snapshot before it uses a stored table. After GET_LOCK, SHOW or a
 read of information_schema the next statement reads a newer one. InnoDB, too, creates its read view
 with the first read of rows.
 
-What writes or reads FOR UPDATE waits for the rows that other sessions hold (statement/locks.py),
-and runs again then. In an open transaction it reads the newest snapshot; plain reads keep the
-transaction's own, unless it is READ COMMITTED. Optimistic transactions lock nothing before their
-commit, and read one snapshot.
+Writes and reads FOR UPDATE wait for rows that other sessions have locked (statement/locks.py), and
+then run again. In an open transaction they read the latest snapshot. Plain reads use the
+transaction's snapshot, unless it is READ COMMITTED. Optimistic transactions lock nothing before
+their commit, and read one snapshot.
 
-Run again means that nothing is left of the run before: writes, requirements, warnings, user
-variables. Ids that it took are gaps.
+Before a repetition all effects of the failed run are undone: writes, requirements, warnings, user
+variables. Its ids remain as gaps.
 """
 
 from collections.abc import Callable, Sequence
@@ -66,10 +66,10 @@ from exuvia.sql.statement.transaction import Closing, OpenTransaction, lost
 BEGINNINGS = 16
 LOOK_S = 0.5
 SIZE_STEP = 256 << 10
-"""Bytes a transaction grows by between two looks at its limits."""
+"""A transaction's limits are checked after each growth by this many bytes."""
 WRITE_BYTES = 600
-"""Memory that one buffered write takes besides its key and payload, with its part of the packet;
-measured (400,000 rows with three indexes: 1.6 million writes)."""
+"""Memory of one buffered write in addition to its key and payload, including its part of the
+packet. Measured with 400,000 rows and three indexes: 1.6 million writes."""
 Work = Callable[[Context], Result]
 _serial = count(1)
 
@@ -80,7 +80,7 @@ def read_only_refusal(txn: Transaction, rights: Rights) -> Refused | None:
     As in TiDB, RESTRICTED_REPLICA_WRITER_ADMIN must be granted by name."""
     modes = "tidb_super_read_only", "tidb_restricted_read_only"
     may_replicate = "RESTRICTED_REPLICA_WRITER_ADMIN" in rights.everywhere
-    if not may_replicate and any(read_flag(txn, each) for each in modes):
+    if not may_replicate and any(read_flag(txn, mode) for mode in modes):
         return ErrSQLInReadOnlyMode()
     if read_flag(txn, "super_read_only"):
         return ErrOptionPreventsStatement("--super-read-only")
@@ -91,13 +91,13 @@ def read_only_refusal(txn: Transaction, rights: Rights) -> Refused | None:
 
 
 def writes_under(rights: Rights) -> int:
-    """The strictest read-only mode that such an account writes under."""
+    """The strictest read-only mode in which an account with these rights may write."""
     if "RESTRICTED_REPLICA_WRITER_ADMIN" in rights.everywhere:
         return TIDB_READ_ONLY
     return READ_ONLY if {"SUPER", "CONNECTION_ADMIN"} & rights.everywhere else NOT_READ_ONLY
 
 
-MOST_ABOUT = 1 << 16  # characters of a statement that a transaction keeps
+MOST_ABOUT = 1 << 16  # the longest text of a statement that a transaction stores
 
 
 class TransactionRunner:
@@ -123,7 +123,7 @@ class TransactionRunner:
         pessimistic: bool | None = None,
         time: ReadTime | None = None,
     ) -> OpenTransaction:
-        """Open a transaction; one that is open is committed first.
+        """Opens a transaction; commits an open one first.
 
         `read_only` None: set by SET TRANSACTION, or else by transaction_read_only. `pessimistic`
         None: set by tidb_txn_mode. `time`: the time at which its queries read."""
@@ -146,7 +146,7 @@ class TransactionRunner:
         return self._session.settings.read_only if following is None else following
 
     def tell_next(self, isolation: str | None, read_only: bool | None) -> None:
-        """Set the characteristics of the next transaction; None leaves one as it is."""
+        """Sets the characteristics of the next transaction; None leaves one unchanged."""
         if isolation is not None:
             self.next_isolation = isolation
         if read_only is not None:
@@ -154,14 +154,14 @@ class TransactionRunner:
         self.is_next_told = self.next_is_read_only is not None or self.next_isolation != ""
 
     def forget_next(self) -> None:
-        """Drop the values of SET TRANSACTION, which apply to one transaction."""
+        """Drops the values of SET TRANSACTION, which apply to one transaction."""
         self.next_is_read_only, self.next_isolation, self.is_next_told = None, "", False
 
     def commit(self) -> None:
-        """Commit the open transaction, if any. An optimistic one lets those finish first who hold
-        its rows; validation decides.
+        """Commits the open transaction, if any.
 
-        Raises 1213, 8028, 1062, 8027, 1205, 1317, 1290, 1836: all is undone then."""
+        An optimistic one first waits for sessions that have locked its rows; then it is validated.
+        Raises 1213, 8028, 1062, 8027, 1205, 1317, 1290, 1836: all its writes are undone then."""
         current, self.current = self.current, None
         self.time = None
         if current is None:
@@ -178,14 +178,14 @@ class TransactionRunner:
                 current.commit_for_client()
             except Refused as error:
                 if error.code == ErrInfoSchemaChanged.code and current.wrote:
-                    self.check_commit()  # or it was a read-only mode
+                    self.check_commit()  # raises if a read-only mode was the reason
                 raise
         finally:
             current.close()
             self._release()
 
     def rollback(self) -> None:
-        """Undo the open transaction, if any."""
+        """Undoes the open transaction, if any."""
         current, self.current = self.current, None
         self.time = None
         if current is not None:
@@ -220,10 +220,10 @@ class TransactionRunner:
         return open_
 
     def _grown(self, size: int, writes: int) -> int:
-        """How far a transaction of that size may grow before it is judged again.
+        """The size up to which a transaction of this size may grow without another check.
 
-        Raises 8004: its commit would keep others waiting too long; 8175: what it holds, with what
-        each write needs besides its bytes, is more than tidb_mem_quota_query."""
+        Raises 8004 if its commit would block others for too long. Raises 8175 if its memory, with
+        an overhead for each write, exceeds tidb_mem_quota_query."""
         session = self._session
         most = int(session.settings.get("exuvia_txn_total_size_limit"))
         if size > most:
@@ -234,8 +234,10 @@ class TransactionRunner:
         return min(most, size + SIZE_STEP)
 
     def admit(self, txn: Transaction, writes: bool) -> None:
-        """Let a client's transaction write, or lock, which no commit does once a read-only mode is
-        switched on. Raises 1836 (TiDB's modes), 1290 (MySQL's, which let rows be locked)."""
+        """Admits a client's transaction to write, or only to lock.
+
+        Its commit fails if a read-only mode is switched on. Raises 1836 (TiDB's modes), or 1290
+        (MySQL's modes, which allow locks)."""
         raw = txn.get(keys.READ_ONLY)
         if raw is None or self._session.is_internal:
             return
@@ -247,7 +249,7 @@ class TransactionRunner:
             txn.require_at_most(keys.READ_ONLY, writes_under(rights))
 
     def _ask_ahead(self, txn: Transaction) -> None:
-        """On a remote store, prefetch the key that `admit` reads with the first read."""
+        """On a remote store, prefetches the key of `admit` with the first read."""
         if not self._session.services.store.near:
             txn.snapshot.ahead((keys.READ_ONLY,))
 
@@ -258,7 +260,7 @@ class TransactionRunner:
         open_.wrote |= writes
 
     def check_commit(self) -> None:
-        """A transaction that wrote before a read-only mode was switched on is undone."""
+        """Raises an error for a transaction that wrote before a read-only mode was switched on."""
         services = self._session.services
         with services.store.read() as txn:
             raw = txn.get(keys.READ_ONLY)
@@ -273,7 +275,7 @@ class TransactionRunner:
         return StatementLocks(services.row_locks, self.locker, wait_s, services.store.snapshot)
 
     def _judged(self, open_: OpenTransaction) -> Sequence[bytes]:
-        """What the commit has to find free of others' locks."""
+        """The keys on which the commit must not find locks of others."""
         return self._session.services.row_locks.judged(self.locker, open_.txn)
 
     def _release(self, committed: bool = True) -> None:
@@ -287,7 +289,7 @@ class TransactionRunner:
         letters: str,
         locks: StatementLocks | None = None,
     ) -> Context:
-        """What a statement sees of that transaction."""
+        """The context of a statement in that transaction."""
         context = Context(
             self._session,
             self._session.services.schemas,
@@ -317,10 +319,11 @@ class TransactionRunner:
         locking: bool = False,
         reads: bool = False,
     ) -> Result:
-        """Run work in the open transaction, or in one of its own.
+        """Runs work in the open transaction, or in a separate one.
 
-        `locking`: it writes, or reads FOR UPDATE. `reads`: it will read before all else, so that
-        one of its own may have its snapshot at once. Raises 1205, 1213, 1317, 3572, WouldWait."""
+        `locking`: it writes, or reads FOR UPDATE. `reads`: its first step is a read, so that a
+        separate transaction may take its snapshot at once. Raises 1205, 1213, 1317, 3572,
+        WouldWait."""
         current = self.current
         if current is None and not self._session.settings.autocommit:
             current = self.begin()
@@ -332,16 +335,16 @@ class TransactionRunner:
             self.locker.alone = True
             try:
                 for attempt in range(ATTEMPTS):
-                    found = self._attempt(work, parameters, letters, locks, reads)
-                    if isinstance(found, Result):
-                        return found
+                    outcome = self._attempt(work, parameters, letters, locks, reads)
+                    if isinstance(outcome, Result):
+                        return outcome
                     session.user_variables = dict(variables)
-                    if isinstance(found, Exception):
-                        failure = found
+                    if isinstance(outcome, Exception):
+                        failure = outcome
                         self._lock_everywhere()
                         self._back_off(attempt)
                     elif locks is not None:
-                        locks.wait(found, session.check_interrupt)
+                        locks.wait(outcome, session.check_interrupt)
             except WouldWait:
                 session.user_variables = variables
                 raise
@@ -352,10 +355,10 @@ class TransactionRunner:
         return self._within(current, work, parameters, letters, locking)
 
     def read_few(self, plan: KeptPlan, parameters: Sequence[Value], letters: str) -> Result | None:
-        """The answer of a plan by `few`: one snapshot, nothing to lose, nothing to try again.
+        """Runs a plan with `few`: in one snapshot, without locks and repetitions.
 
-        None for `run`: the plan is not its table's any more, it does not read few, or something
-        went wrong, which `run` meets too and knows what follows from it."""
+        Returns None if `run` is needed: the plan is outdated, does not read few rows, or failed.
+        `run` then meets the same error and handles it."""
         session = self._session
         services = session.services
         current = self.current
@@ -387,13 +390,13 @@ class TransactionRunner:
             snapshot.close()
 
     def _lock_everywhere(self) -> None:
-        """A statement alone takes its locks as a transaction does from now on."""
+        """Makes a separate statement lock like a transaction."""
         if self.locker.alone:
             self._release(committed=False)
             self.locker.alone = False
 
     def _back_off(self, attempt: int) -> None:
-        """Raises WouldWait."""
+        """Waits before the next attempt. Raises WouldWait."""
         services = self._session.services
         if services.row_locks.is_unwaiting():
             raise WouldWait
@@ -402,8 +405,9 @@ class TransactionRunner:
     def look(
         self, work: Callable[[Context], Seen], parameters: Sequence[Value] = (), letters: str = ""
     ) -> Seen:
-        """What work sees in a snapshot of its own, beside the open transaction: it takes no locks,
-        and what it writes is lost."""
+        """Runs work in a separate snapshot, independent of the open transaction.
+
+        Takes no locks; its writes are lost."""
         session = self._session
         with session.services.store.read() as txn:
             schemas = session.services.schemas
@@ -412,7 +416,7 @@ class TransactionRunner:
     def run_at(
         self, time: ReadTime, work: Work, parameters: Sequence[Value], letters: str
     ) -> Result:
-        """Run work that reads at a time, in a snapshot of its own."""
+        """Runs work that reads at a time, in a separate snapshot."""
         session = self._session
         services = session.services
         services.member.guarding()
@@ -436,7 +440,7 @@ class TransactionRunner:
         locks: StatementLocks | None,
         reads: bool,
     ) -> Result | Exception | bytes:
-        """Its result, why it lost, or the key it has to wait for."""
+        """The result, the error of a lost conflict, or the key to wait for."""
         if locks is not None:
             locks.look()
         open_ = self._open(explicit=False, read_only=self.is_next_read_only, reads=reads)
@@ -452,22 +456,22 @@ class TransactionRunner:
             if context.warnings:
                 result.warnings = context.warnings
             if tables:
-                self.forget_next()  # this was the transaction
+                self.forget_next()  # it has used a table, so it was the transaction
             if locks is not None:
                 if not open_.writes:
-                    self._lock_everywhere()  # no commit will find out
+                    self._lock_everywhere()  # no commit would detect conflicts
                 blocked = locks.take(open_.txn)
                 if blocked is not None:
                     return blocked
                 open_.txn.free = self._judged(open_)
             return _commit_alone(open_) or result
-        except RowLocked as held:
+        except RowLocked as locked:
             self._lock_everywhere()
-            return held.key
+            return locked.key
         except Conflict as conflict:
             return lost(conflict)
-        except Duplicate as taken:
-            blocked = None if locks is None else locks.judge(taken, open_.txn)
+        except Duplicate as duplicate:
+            blocked = None if locks is None else locks.judge(duplicate, open_.txn)
             if blocked is None:
                 raise
             return blocked
@@ -482,8 +486,10 @@ class TransactionRunner:
         letters: str,
         locking: bool,
     ) -> Result:
-        """Its first statement may meet a table that changed since BEGIN: nobody has read the
-        snapshot yet, so the transaction begins again."""
+        """Runs work in the open transaction.
+
+        If a table has changed since BEGIN and nothing was read from the snapshot, the transaction
+        begins again."""
         session = self._session
         variables = dict(session.user_variables)
         run = self._within_locks if locking and current.pessimistic else self._within_snapshot
@@ -523,7 +529,7 @@ class TransactionRunner:
         return True
 
     def _begin_again(self, current: OpenTransaction) -> OpenTransaction:
-        """The same transaction without a snapshot, writes and locks."""
+        """Opens the transaction again, without its snapshot, writes and locks."""
         current.close()
         self._release(committed=False)
         again = self._open(
@@ -534,21 +540,21 @@ class TransactionRunner:
         return again
 
     def _wait_for_change(self, closing: Closing) -> None:
-        """Until the table's revision is another one. Raises 1205, 1317, WouldWait."""
+        """Waits until the table has another revision. Raises 1205, 1317, WouldWait."""
         services = self._session.services
         store, clock = services.store, services.clock
         if services.row_locks.is_unwaiting():
             raise WouldWait
         deadline = clock.monotonic() + self._session.settings.lock_wait_s
         while True:
-            seen = store.counter("version")
+            version = store.counter("version")
             with store.read() as txn:
                 if meta.revision(txn, closing.table_id) != closing.revision:
                     return
             self._session.check_interrupt()
             if clock.monotonic() >= deadline:
                 raise ErrLockWaitTimeout()
-            store.wait("version", seen, LOOK_S)
+            store.wait("version", version, LOOK_S)
 
     def _within_snapshot(
         self, current: OpenTransaction, work: Work, parameters: Sequence[Value], letters: str
@@ -560,7 +566,7 @@ class TransactionRunner:
                 current.read_newest()
             try:
                 result = work(context)
-            except SchemaChanged:  # a plain read of what was written under the next revision
+            except SchemaChanged:  # a plain read of rows written under the next revision
                 if current.txn.mark() > mark or not current.learn():
                     raise
                 result = work(context)
@@ -587,15 +593,15 @@ class TransactionRunner:
         locks, variables = self._locks(), dict(session.user_variables)
         try:
             for attempt in range(ATTEMPTS):
-                found = self._current_read(
+                outcome = self._current_read(
                     current, work, parameters, letters, locks, mark, expecting
                 )
-                if isinstance(found, Result):
-                    return found
+                if isinstance(outcome, Result):
+                    return outcome
                 current.undo(mark, expecting)
                 session.user_variables = dict(variables)
-                if found:
-                    locks.wait(found, session.check_interrupt)
+                if outcome:
+                    locks.wait(outcome, session.check_interrupt)
                 else:
                     self._back_off(attempt)
         except (Conflict, Unavailable) as error:
@@ -621,9 +627,9 @@ class TransactionRunner:
         mark: int,
         expecting: Expected,
     ) -> Result | bytes:
-        """Its result, or the key it has to wait for; b"": its table has changed, plan it anew.
+        """The result, the key to wait for, or b"" if a table has changed and must be planned again.
 
-        It is for the caller to undo it then."""
+        Unless it returns a result, the caller undoes the writes."""
         locks.look()
         current.read_newest()
         try:
@@ -633,8 +639,8 @@ class TransactionRunner:
             blocked = locks.take(current.txn, mark, expecting)
             if blocked is None and not current.answered:
                 current.keep_newest()
-        except Duplicate as taken:
-            blocked = locks.judge(taken, current.txn)
+        except Duplicate as duplicate:
+            blocked = locks.judge(duplicate, current.txn)
             if blocked is None:
                 raise
             return blocked
@@ -663,14 +669,14 @@ def _few(plan: KeptPlan, context: Context, near: bool) -> Result | None:
 
 
 def _few_at_once(plan: KeptPlan, context: Context) -> Result | None:
-    """The rows are read with what says that the plan is right: one round trip."""
+    """Runs `few` and checks afterwards that the plan was valid: one round trip."""
     context.txn.snapshot.ahead([key for key, _ in plan.table.marks])
     try:
         result = plan.few(context)
     except Exception:
         if plan.fresh(context):
             raise
-        return None  # they are not what the plan takes them for
+        return None  # the rows do not match the outdated plan
     if not plan.fresh(context):
         return None
     plan.check(context)
@@ -678,7 +684,7 @@ def _few_at_once(plan: KeptPlan, context: Context) -> Result | None:
 
 
 def _commit_alone(open_: OpenTransaction) -> Exception | None:
-    """Commit; the error to raise if no attempt succeeds, or None."""
+    """Commits; returns the error to raise if no attempt succeeds, or None."""
     if not open_.writes:
         return None
     try:
