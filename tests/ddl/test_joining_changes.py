@@ -256,7 +256,7 @@ def test_the_waits_that_the_first_statement_asked_for_stand(world, session):
     (job,) = asked(session, "ALTER TABLE t ADD COLUMN c INT")
     ((level, code, text),) = rows(session, "SHOW WARNINGS")
     assert (level, code) == ("Warning", 1105)
-    assert text == f"it joined job {job}, whose exuvia_ddl_wait_timeout_s stand"
+    assert text == f"joined job {job}, which keeps its own exuvia_ddl_wait_timeout_s"
 
 
 def test_explain_shows_the_job_that_it_would_be(world, session):

@@ -54,7 +54,7 @@ from exuvia.sql.statement.context import Context, SessionApi
 
 _UNORDERED = (TypeCode.ENUM, TypeCode.SET, TypeCode.BIT, TypeCode.JSON, TypeCode.FLOAT)
 _AT_ONCE = (ErrQueryInterrupted.code, ErrMaxExecTimeExceeded.code)
-_MOST_SAID = 500
+_LONGEST_LIST = 500
 _LONGEST_SHOWN = 65_535
 log = logging.getLogger(__name__)
 
@@ -360,7 +360,7 @@ def _run(session: SessionApi, jobs: Sequence[BatchJob]) -> None:
         log.error("jobs of a BATCH failed", extra={"failed": len(failed), "jobs": failures})
         raise ErrUnknown(
             f"{len(failed)}/{len(jobs)} jobs failed in the non-transactional DML: "
-            f"{failures[:_MOST_SAID]}, ...(more in logs)",
+            f"{failures[:_LONGEST_LIST]}, ...(more in logs)",
         )
 
 

@@ -91,7 +91,7 @@ class Prepared:
         result = session.run_shape(shaped, self.node)
         if result is None:
             return session.run_statement(self.node, self.text, values, letters)
-        self._plan = shaped.kept or find(shape, session, values)
+        self._plan = shaped.cached or find(shape, session, values)
         return result
 
 

@@ -201,7 +201,7 @@ def _of_unheeded(own: Job, joined: Job) -> Sequence[Note]:
     ]
     if not names:
         return ()
-    text = f"it joined job {joined.id}, whose {', '.join(names)} stand"
+    text = f"joined job {joined.id}, which keeps its own {', '.join(names)}"
     return (Note("Warning", ErrUnknown.code, text),)
 
 

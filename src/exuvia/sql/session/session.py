@@ -4,10 +4,10 @@
                   `--parse--> a read or write -> its plan ------^
                          `--> other statements -> their handlers (session/statement_registry.py)
 
-Plans depend only on the snapshot they run in. The session has the state that outlives a statement:
-settings, user variables, temporary tables, named locks, the open transaction
-(session/transaction_runner.py) and the account of the login. Without an account (embedded sessions,
-tests) all privileges are granted.
+Plans depend only on the snapshot they run in. A session keeps between statements:
+settings, user variables, temporary tables, named locks, the account of the login, and the open
+transaction (session/transaction_runner.py). Without an account (embedded sessions, tests) all
+privileges are granted.
 """
 
 import re
@@ -599,7 +599,7 @@ class Session:
                 if self.settings.grammar is not None:
                     statement = self.settings.grammar.canonical(statement)
                 shaped = self._look_up(statement)
-                cached = None if shaped is None else shaped.kept
+                cached = None if shaped is None else shaped.cached
                 is_short = isinstance(cached, KeptPlan) and cached.short
             if not is_short:
                 return Course.POOL

@@ -305,7 +305,7 @@ class TransactionRunner:
         if open_.explicit:
             context.reading = open_.reading
         context.counted = open_.counted
-        context.held = open_.names
+        context.written_tables = open_.names
         context.own_ids = open_.ids_of
         return context
 

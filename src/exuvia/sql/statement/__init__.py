@@ -1,1 +1,1 @@
-"""What every statement stands on: its session, its snapshot and transaction, its locks."""
+"""The parts of every statement: its session, its snapshot and transaction, its locks."""

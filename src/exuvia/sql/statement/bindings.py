@@ -1,20 +1,19 @@
-"""Bindings: which hints a statement is planned with, whatever it says itself (TiDB's manual, "SQL
-Plan Management").
+"""Plan bindings: hints for the planning of a statement (TiDB's manual, "SQL Plan Management").
 
     CREATE [GLOBAL] BINDING --row--> mysql.bind_info --load, each front--> BindingBook
-                       `--session's own--> SessionBindings --token--> key of kept plans
+                       `--session's own--> SessionBindings --token--> key of cached plans
                                                            --bound--> the tree that is planned
 
-A statement is found by its normalized text (parse/normalized.py), the session's own bindings
-before the global ones. Its tables are given the hints of the bound statement's, in place of their
-own; an index that is gone leaves no hint and no warning, so the plan falls back by itself.
+A binding is found by the statement's normalized text (parse/normalized.py). The session's own
+bindings take precedence over global ones. The hints of the bound statement's tables replace those
+of the statement. A hint for a missing index is ignored without a warning.
 
-Plans are kept by shape, and the token of the bindings that a session sees is part of what they are
-kept under: a change of them plans anew, and a kept plan looks for no binding. Where nobody has
-made one the token is empty, and a statement compares two numbers.
+The token of a session's bindings is part of the key of cached plans. So statements are planned
+again after a change of bindings, and a cached plan needs no search for a binding. Without any binding
+the token is empty, and a statement only compares two numbers.
 
-One row for a statement: a new binding takes the place of the old one, DROP BINDING removes it.
-Other hints of a bound statement (SET_VAR, MAX_EXECUTION_TIME) are kept and shown, and not obeyed.
+A statement has at most one row: a new binding replaces the old one, DROP BINDING removes it. Other
+hints of a bound statement (SET_VAR, MAX_EXECUTION_TIME) are stored and printed, but have no effect.
 """
 
 import threading
@@ -45,12 +44,12 @@ TABLE = "bind_info"
 ENABLED, DISABLED = "enabled", "disabled"
 MANUAL = "manual"
 LONGEST = 1 << 16
-"""Characters of a statement that may have a binding: to normalize holds up other threads."""
+"""The longest statement, in characters, with a binding: normalizing blocks other threads."""
 _LOOK_S = 3.0
 
 
 class PlanBinding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """A row of mysql.bind_info. Times are packed DATETIMEs in UTC; `sql_digest` names it."""
+    """A row of mysql.bind_info. Times are packed DATETIMEs in UTC; `sql_digest` is the key."""
 
     original_sql: str
     bind_sql: str
@@ -70,7 +69,7 @@ class PlanBinding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def tree(self) -> Statement | None:
-        """The bound statement; None for a text that this program cannot read."""
+        """The bound statement; None if this program cannot parse its text."""
         try:
             (node,) = parse(self.bind_sql)
         except (Refused, ValueError):
@@ -82,22 +81,25 @@ class PlanBinding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 def every(txn: Transaction) -> list[PlanBinding]:
-    """The global bindings, the one changed last first."""
+    """The global bindings, latest change first."""
     table = planned(txn, TABLE)
     if not meta.revision(txn, table.info.id):
         return []
-    found = [_binding(row) for _, row in reader.scan(txn, table)]
-    return sorted(found, key=lambda each: (-each.update_time, each.sql_digest))
+    global_bindings = [_binding(row) for _, row in reader.scan(txn, table)]
+    return sorted(global_bindings, key=lambda binding: (-binding.update_time, binding.sql_digest))
 
 
 def put(txn: Transaction, binding: PlanBinding) -> None:
-    """Write its row, in the place of one of the same statement. Raises 8200 while a node of an
-    older release serves."""
-    older = [each.title for each in before_0_4(txn)]
+    """Writes a global binding, replacing that of the same statement.
+
+    Raises 8200 while a node of an older release is running."""
+    older = [node.title for node in before_0_4(txn)]
     table = planned(txn, TABLE)
     if older or not meta.revision(txn, table.info.id):
-        said = f"GLOBAL BINDING while {', '.join(older) or 'the store'} of an older release serves"
-        raise ErrUnsupportedDDLOperation(said)
+        message = (
+            f"GLOBAL BINDING while {', '.join(older) or 'the store'} of an older release serves"
+        )
+        raise ErrUnsupportedDDLOperation(message)
     handle = key_codec.handle_from(table, (binding.sql_digest,))
     old, row = reader.get(txn, table, handle), _row(binding)
     if old is None:
@@ -108,7 +110,7 @@ def put(txn: Transaction, binding: PlanBinding) -> None:
 
 
 def remove(txn: Transaction, sql_digest: str) -> bool:
-    """Remove the row of a statement; whether there was one."""
+    """Removes the global binding of a statement. Returns whether there was one."""
     table = planned(txn, TABLE)
     if not meta.revision(txn, table.info.id):
         return False
@@ -123,7 +125,7 @@ def remove(txn: Transaction, sql_digest: str) -> bool:
 
 def find(txn: Transaction, sql_digest: str) -> PlanBinding | None:
     """The global binding of a statement."""
-    return next((each for each in every(txn) if each.sql_digest == sql_digest), None)
+    return next((binding for binding in every(txn) if binding.sql_digest == sql_digest), None)
 
 
 def _changed(txn: Transaction) -> None:
@@ -135,13 +137,13 @@ def _number(txn: Transaction) -> int:
     return keys.read_number(txn.get(keys.BINDINGS))
 
 
-def _row(each: PlanBinding) -> list[Value]:
-    return [getattr(each, name) for name in PlanBinding.__struct_fields__] + [None]
+def _row(binding: PlanBinding) -> list[Value]:
+    return [getattr(binding, name) for name in PlanBinding.__struct_fields__] + [None]
 
 
 def _binding(row: Iterable[Value]) -> PlanBinding:
-    said = [each.decode() if isinstance(each, bytes) else each for each in row]
-    fields = dict(zip(PlanBinding.__struct_fields__, said, strict=False))
+    decoded = [value.decode() if isinstance(value, bytes) else value for value in row]
+    fields = dict(zip(PlanBinding.__struct_fields__, decoded, strict=False))
     return PlanBinding(**fields)  # type: ignore[arg-type]
 
 
@@ -149,7 +151,7 @@ def _binding(row: Iterable[Value]) -> PlanBinding:
 
 
 class BindingBook:
-    """The global bindings as a front knows them. Thread-safe: what it holds is never changed."""
+    """A front's copy of the global bindings. Thread-safe: a loaded dict is never changed."""
 
     def __init__(self) -> None:
         self.version = 0
@@ -158,17 +160,17 @@ class BindingBook:
         self._lock = threading.Lock()
 
     def load(self, store: Store) -> None:
-        """Read what is committed, where it was written since."""
+        """Reads the committed bindings, if they have changed."""
         with self._lock, store.read() as txn:
             number = _number(txn)
             if number != self._read:
-                self.bindings = {each.sql_digest: each for each in every(txn)}
+                self.bindings = {binding.sql_digest: binding for binding in every(txn)}
                 self._read = number
                 self.version += 1
 
 
 class BindingsFollower:
-    """A front's loop that keeps its book."""
+    """The loop of a front that updates its BindingBook."""
 
     channel = CHANNEL
 
@@ -178,43 +180,44 @@ class BindingsFollower:
         book.load(store)
 
     def step(self, now: float) -> float:
-        """Load; seconds until the next look."""
+        """Loads the bindings; returns the seconds until the next step."""
         self._book.load(self._store)
         return _LOOK_S
 
 
 class SessionBindings:
-    """What one session sees: its own bindings over the global ones. `in_use`: the variable
-    tidb_use_plan_baselines."""
+    """The bindings of a session: its own ones before the global ones.
+
+    `in_use`: the value of tidb_use_plan_baselines."""
 
     def __init__(self, book: BindingBook, in_use: Callable[[], bool]) -> None:
         self.book = book
         self.own: dict[str, PlanBinding] = {}
-        self.version = 0  # of the book, when the token was made
+        self.version = 0  # the book's version at the last refresh
         self.token = ""
         self.used = 0
-        """1: the statement before was planned by a binding, 2: this one is."""
+        """Bits. 1: the previous statement was planned by a binding, 2: this one is."""
         self._in_use = in_use
 
     def refresh(self) -> None:
-        """Make the token anew; "" where no binding can matter."""
+        """Computes the token; "" if no binding can apply."""
         self.version, own = self.book.version, ""
-        parts = [repr(msgspec.structs.astuple(self.own[each])) for each in sorted(self.own)]
+        parts = [repr(msgspec.structs.astuple(self.own[digest])) for digest in sorted(self.own)]
         if parts:
             own = sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()
         matters = (self.own or self.book.bindings) and self._in_use()
         self.token = f"{self.version} {own}" if matters else ""
 
     def begin(self) -> None:
-        """Another statement begins."""
+        """Begins a statement."""
         self.used >>= 1
 
     def note(self) -> None:
-        """The statement is planned by a binding."""
+        """Records that the statement is planned by a binding."""
         self.used |= 2
 
     def find(self, node: Statement | exp.Query, database: str, size: int) -> PlanBinding | None:
-        """The binding of a statement of `size` characters, if it has one that is enabled."""
+        """The enabled binding of a statement of `size` characters, or None."""
         if size > LONGEST or (isinstance(node, Insert) and node.query is None):
             return None
         assert isinstance(node, Statement)
@@ -223,24 +226,24 @@ class SessionBindings:
             return None
         name = normalized.digest(text)
         for bindings in (self.own, self.book.bindings):
-            found = bindings.get(name)
-            if found is not None and found.is_enabled:
-                return found
+            binding = bindings.get(name)
+            if binding is not None and binding.is_enabled:
+                return binding
         return None
 
 
 def bound(node: Statement | exp.Query, binding: PlanBinding) -> Statement | None:
-    """The statement with the binding's hints for its own; None where the two do not fit."""
+    """The statement with the binding's hints instead of its own; None if their tables differ."""
     if binding.tree is None:
         return None
     assert isinstance(node, Statement)
     new = normalized.copied(node)
-    tables, wanted = normalized.tables_of(new), normalized.tables_of(binding.tree)
-    if len(tables) != len(wanted):
+    tables, hinted_tables = normalized.tables_of(new), normalized.tables_of(binding.tree)
+    if len(tables) != len(hinted_tables):
         return None
-    for table, source in zip(tables, wanted, strict=True):
-        given = [walks.copy(each) for each in source.args.get("hints") or ()]
-        for each in given:
-            each.meta[hints.LENIENT] = hints.SILENT
-        table.set("hints", given or None)
+    for table, source in zip(tables, hinted_tables, strict=True):
+        table_hints = [walks.copy(hint) for hint in source.args.get("hints") or ()]
+        for hint in table_hints:
+            hint.meta[hints.LENIENT] = hints.SILENT
+        table.set("hints", table_hints or None)
     return new

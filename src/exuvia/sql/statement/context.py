@@ -1,18 +1,18 @@
-"""What a statement sees: its session, and its snapshot with its names, parameters and clock.
+"""The context of a statement: its session, its snapshot, names, parameters and clock.
 
-The session is seen from below by one description, SessionApi. Binding and planning see neither it
-nor the Context but a Binding (bind/binding.py), for which the Context has the answers:
+Lower layers see the session only as SessionApi. Binding and planning see neither the session nor
+the Context but a Binding (bind/binding.py), which reads from the Context:
 
-    Context.table(db, name)      the table as this snapshot holds it (law 1); 1046, 1049, 1146
-    Context.virtual(db, name)    a table that is computed (information_schema), or None
-    Context.variable(name)       text of a system variable; 1193
-    Context.parameters           values of `?` in order, with `parameter_types` beside them
+    Context.table(db, name)      the table in this snapshot (law 1); 1046, 1049, 1146
+    Context.virtual(db, name)    a computed table (information_schema), or None
+    Context.variable(name)       the text of a system variable; 1193
+    Context.parameters           the values of `?` in order; `parameter_types` are their types
 
 A context lives as long as its statement. A cached plan may keep nothing of it but the tables it
 names. Call `writing(table, shared)` before the first write to a table and before its rows are
 locked. Call `relying(table)` before a write elsewhere depends on rows of the table. Both take
-the metadata lock and make the commit validate the table's revision (law 1). `locks` is there while
-rows are locked: for what writes or reads FOR UPDATE, and is not in an optimistic transaction.
+the metadata lock and make the commit validate the table's revision (law 1). `locks` is set if the
+statement locks rows: for writes and reads FOR UPDATE, except in an optimistic transaction.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -58,9 +58,10 @@ Seen = TypeVar("Seen")
 
 
 class VirtualTable(NamedTuple):
-    """A computed table: public columns, and rows in their order; `rows()` once per reference.
-    `info`: as what it is shown, where that is not a computed table. `heeds`: by what of
-    Context.about rows() leaves out rows. `is_view`: MySQL 8 has a view of this name."""
+    """A computed table: public columns, and rows in order. Each reference calls `rows()` once.
+
+    `info`: the definition to show, if not that of a computed table. `heeds`: the fields of
+    Context.about by which rows() leaves out rows. `is_view`: MySQL 8 has a view of this name."""
 
     database: str
     name: str
@@ -72,8 +73,9 @@ class VirtualTable(NamedTuple):
 
 
 class About(NamedTuple):
-    """What a query asks about, fields called as the columns that it compares: names in lower case,
-    numbers; None: any. Other rows are of no use to it (information_schema)."""
+    """A filter of a query on information_schema, which other rows cannot match.
+
+    The fields have the names of the compared columns. Names are in lower case; None matches any."""
 
     table_schema: str | None = None
     table_name: str | None = None
@@ -84,7 +86,7 @@ ANY = About()
 
 
 class Ready(Protocol):
-    """A prepared statement; `columns` is empty where it answers with no rows."""
+    """A prepared statement; `columns` is () for a statement without rows."""
 
     text: str
     parameters: int
@@ -92,15 +94,17 @@ class Ready(Protocol):
 
     @property
     def short(self) -> bool:
-        """Whether it was last run by a plan that touches few keys."""
+        """Whether the plan of its last run touches few keys."""
 
     def run(self, session: Any, values: Sequence[Value], letters: str = "") -> Result:
-        """Execute with values for its `?`. Raises 1210."""
+        """Executes with values for the `?`. Raises 1210."""
 
 
 class Course(IntEnum):
-    """Where a command runs: AT_ONCE it blocks on nothing; ASIDE on nothing but a commit of its own,
-    for which it steps aside (base/aside.py); all others in a thread of the POOL."""
+    """Where a command runs.
+
+    AT_ONCE: it never blocks. ASIDE: it blocks only on its own commit, for which it steps aside
+    (base/aside.py). POOL: all others, in a thread of the pool."""
 
     POOL = 0
     ASIDE = 1
@@ -108,7 +112,7 @@ class Course(IntEnum):
 
 
 class SessionApi(Protocol):
-    """The session as the statements that it runs and the server see it (sql/session/session.py)."""
+    """The session's interface for its statements and the server (sql/session/session.py)."""
 
     services: Services
     settings: SessionSettings
@@ -124,7 +128,7 @@ class SessionApi(Protocol):
     is_internal: bool
     is_secure: bool
     active_roles: tuple[tuple[str, str], ...]
-    resource_group: str  # kept and shown
+    resource_group: str  # stored and printed, without effect
     must_change_password: bool
     named_locks: NamedLocks
     waits: JobWaits
@@ -139,18 +143,18 @@ class SessionApi(Protocol):
     row_count: int
     warnings: Sequence[Note]
 
-    # -- who it is, and how it is set --------------------------------------------------------------
+    # -- account and settings ----------------------------------------------------------------------
 
     @property
     def rights(self) -> Rights:
-        """What its account may do."""
+        """The privileges of the account."""
 
     def plan_of(self, text: str, parameters: Sequence[Value] = ()) -> list[Row]:
-        """What EXPLAIN says of it; nothing of what has no plan."""
+        """The rows of EXPLAIN for a statement; [] without a plan."""
 
     @property
     def account_name(self) -> tuple[str, str]:
-        """User and host of its account."""
+        """User and host of the account."""
 
     @property
     def current_role(self) -> str: ...
@@ -160,54 +164,55 @@ class SessionApi(Protocol):
         """The session's time zone; None is UTC."""
 
     def texts(self) -> dict[str, str]:
-        """Every system variable as this session sees it."""
+        """The session's values of all system variables."""
 
     def variable(self, name: str) -> str:
-        """Text of a system variable as this session sees it. Raises 1193."""
+        """The session's value of a system variable. Raises 1193."""
 
     def user_variable(self, name: str) -> tuple[Value, FieldType]:
-        """Value and type of `@name`; NULL when never set."""
+        """The value and type of `@name`; NULL if it was never set."""
 
     def set_user_variable(self, name: str, value: Value, kind: FieldType) -> None:
-        """Give `@name` a value."""
+        """Sets `@name`."""
 
-    # -- what the server asks ----------------------------------------------------------------------
+    # -- for the server ---------------------------------------------------------------------------
 
     local_file: Callable[[str], Iterator[bytes]] | None
 
     def execute(self, text: str) -> Result | list[Result]: ...
 
     def prepare(self, text: str) -> Ready:
-        """Parse a statement with `?`."""
+        """Parses a statement with `?`."""
 
     def execute_prepared(self, prepared: Ready, parameters: Sequence[Value]) -> Result: ...
 
     def course(self, statement: str | Ready) -> Course:
-        """Where to run it."""
+        """Where to run a statement."""
 
     def begin_command(self) -> None:
-        """From now on `interrupt` is for this command, whether its statement has begun or not."""
+        """Begins a command, which `interrupt` ends also before its statement begins."""
 
     def interrupt(self, lost: bool = False) -> None:
-        """End what runs now with 1317; any thread. `lost`: the client has gone."""
+        """Interrupts the running statement with 1317. Any thread. `lost`: the client has gone."""
 
     def end_statement(self, error: Refused) -> None:
-        """End what runs now with that error; any thread."""
+        """Interrupts the running statement with that error. Any thread."""
 
     def reap(self, now: float, idle_s: float) -> bool:
-        """End a transaction whose client has been silent for so long; any thread."""
+        """Ends the transaction of a client that was idle for more than `idle_s`. Any thread."""
 
     def end_transaction(self, token: tuple[int, int], error: Refused) -> None:
-        """Roll that transaction back, if it is still open; its client is told by the error. Any
-        thread."""
+        """Rolls the transaction back, if it is still open. The next statement raises the error.
+
+        Any thread."""
 
     def close(self) -> None:
-        """The client is gone."""
+        """Ends the session after the client has gone."""
 
     # -- running statements ------------------------------------------------------------------------
 
     def limited(self, text: str) -> AbstractContextManager[None]:
-        """Within it a query of that text ends after max_execution_time (3024)."""
+        """A context in which max_execution_time ends a query of that text (3024)."""
 
     def run(
         self,
@@ -216,32 +221,32 @@ class SessionApi(Protocol):
         letters: str = "",
         locking: bool = False,
     ) -> Result:
-        """Run work in the open transaction, or in one of its own."""
+        """Runs work in the open transaction, or in a separate one."""
 
     def look(self, work: "Callable[[Context], Seen]") -> Seen:
-        """What work sees in a snapshot of its own; nothing can be written."""
+        """Runs work in a separate snapshot, without writes."""
 
     def run_statement(
         self, node: Statement, text: str, parameters: Sequence[Value] = (), letters: str = ""
     ) -> Result:
-        """Run a parsed statement."""
+        """Runs a parsed statement."""
 
-    def answers(self, asked: FactNames, values: Sequence[Value]) -> Answers:
+    def answers(self, fact_names: FactNames, values: Sequence[Value]) -> Answers:
         """The session's values of the facts that the plans of a shape depend on."""
 
     def run_shape(self, shaped: ShapedStatement, node: Statement | None = None) -> Result | None:
-        """Run through a kept plan, or None."""
+        """Runs a cached plan; None without one."""
 
     def check_interrupt(self) -> None:
-        """Raises 1317 once somebody has killed this statement."""
+        """Raises 1317 after this statement was killed."""
 
     def ask_for_file(self, path: str) -> Iterator[bytes]:
-        """The client's own file, a chunk at a time. Raises 3948."""
+        """The content of a file of the client, in chunks. Raises 3948."""
 
     def virtual(self, context: "Context", database: str, name: str) -> VirtualTable | None:
         """The computed table of that name."""
 
-    # -- its transaction ---------------------------------------------------------------------------
+    # -- the transaction ---------------------------------------------------------------------------
 
     @property
     def current(self) -> OpenTransaction | None: ...
@@ -252,32 +257,34 @@ class SessionApi(Protocol):
         pessimistic: bool | None = None,
         time: ReadTime | None = None,
     ) -> OpenTransaction:
-        """Open a transaction; one that is open is committed first. `read_only` None: as the
-        session's settings say. `time`: at which it reads."""
+        """Opens a transaction; commits an open one first.
+
+        `read_only` None: as in the session's settings. `time`: the time at which it reads."""
 
     def commit(self) -> None:
-        """Commit the open one."""
+        """Commits the open transaction."""
 
     def rollback(self) -> None:
-        """Undo the open one."""
+        """Rolls back the open transaction."""
 
     def set_next_transaction(
         self, *, isolation: str | None = None, read_only: bool | None = None
     ) -> None:
-        """Set the characteristics of the next transaction alone (SET TRANSACTION)."""
+        """Sets the characteristics of only the next transaction (SET TRANSACTION)."""
 
     def forget_next_transaction(self) -> None:
-        """The next transaction has the session's characteristics again."""
+        """Gives the next transaction the session's characteristics."""
 
     def temporary_tables(self) -> TemporaryTables:
-        """Its temporary tables, to add one or to drop one."""
+        """The session's temporary tables, for adding and dropping."""
 
     def admit_change(self, txn: Transaction) -> None:
-        """Let what changes more than rows commit in that transaction, which it does not once a
-        read-only mode is switched on. Raises 1290, 1836."""
+        """Admits a change of more than rows to commit in that transaction.
+
+        The commit fails if a read-only mode is switched on. Raises 1290, 1836."""
 
     def settle_temporary(self) -> None:
-        """Some were dropped: without any, be as before."""
+        """Restores the node's services after the last temporary table was dropped."""
 
 
 _USED = frozenset({SchemaState.PUBLIC, SchemaState.WRITE_ONLY})
@@ -287,15 +294,15 @@ _NO_TABLES: Mapping[tuple[str, str], int] = {}
 
 
 def _admitted(writes: bool) -> None:
-    """Accepts all: a context without a transaction of its own writes nothing."""
+    """Accepts all: a context without a separate transaction writes nothing."""
 
 
 def _uncounted(table_id: int, rows: int, modified: int) -> None:
-    """Rows that nobody counts."""
+    """Ignores counts of rows."""
 
 
 class Context(Execution):
-    """See the module.
+    """The context of one statement.
 
     `now` is the statement's time: a packed DATETIME in the session's zone, to the microsecond."""
 
@@ -311,7 +318,6 @@ class Context(Execution):
         "definers",
         "explains",
         "forbidden",
-        "held",
         "in_views",
         "letters",
         "locks",
@@ -321,6 +327,7 @@ class Context(Execution):
         "relying",
         "warnings",
         "writing",
+        "written_tables",
     )
 
     def __init__(
@@ -354,15 +361,18 @@ class Context(Execution):
         self.reading: Callable[[Table], None] | None = None
         self.admit: Callable[[bool], None] = _admitted
         self.counted: Callable[[int, int, int], None] = _uncounted
-        # tables that the transaction wrote, by name
-        self.held: Mapping[tuple[str, str], int] = _NO_TABLES
+        # (database, table) in lower case -> id, for tables that the transaction wrote
+        self.written_tables: Mapping[tuple[str, str], int] = _NO_TABLES
         self.locks = locks
         self.own_ids: Callable[[TableInfo], TableIds] | None = None
-        self.definers: Sequence[Rights] = ()  # of the views that are being planned, the inmost last
+        self.definers: Sequence[
+            Rights
+        ] = ()  # rights of the definers of the views being planned, the innermost last
         # by (reader, column), both by identity
         self.forbidden: dict[tuple[int, int], tuple[str, str]] | None = None
-        self.explains = False  # a plan is told, not only made
-        self.in_views = 0  # how many views are being planned: temporary tables hide none of theirs
+        self.explains = False  # whether the plan is printed
+        # number of views being planned: temporary tables do not hide their tables
+        self.in_views = 0
         self.warnings: list[Note] = []
 
     @property
@@ -377,30 +387,31 @@ class Context(Execution):
         return id(self.definers[-1]) if self.definers else 0
 
     def rights_of_definer(self, definer: Definer) -> Rights:
-        """Rights of a view's definer. Raises 1449 where it is no account, unless the session may do
-        everything."""
+        """The privileges of a view's definer.
+
+        Raises 1449 if the account does not exist, unless the session has all privileges."""
         accounts = self._session.services.accounts
         if accounts is None:
             return ALL
         user, host = definer.Username, definer.Hostname
-        found = accounts.rights_of_definer(user, host, definer.CurrentUser)
-        if found is not None:
-            return found
+        rights = accounts.rights_of_definer(user, host, definer.CurrentUser)
+        if rights is not None:
+            return rights
         if self._session.rights.everything:
             return ALL
         raise ErrNoSuchUser(user, host)
 
     @property
     def schemas(self) -> Schemas:
-        """Where its tables are found."""
+        """The schemas in which tables are found."""
         return self._schemas
 
     @property
     def parameter_types(self) -> Sequence[FieldType]:
-        """Types of the parameters, in order."""
+        """The types of the parameters, in order."""
         if self._types is None:
-            given = zip(self.parameters, self.letters, strict=True)
-            self._types = [type_of(value, letter) for value, letter in given]
+            pairs = zip(self.parameters, self.letters, strict=True)
+            self._types = [type_of(value, letter) for value, letter in pairs]
         return self._types
 
     def comparand(self, position: int) -> Value:
@@ -415,10 +426,10 @@ class Context(Execution):
         return self._binding
 
     def binding_of_shape(self) -> Binding:
-        """As `binding`, for a plan that is kept."""
-        found = Binding(self, keeps=True)
-        found.variable("sql_mode")  # the parser has asked it
-        return found
+        """As `binding`, for a plan that is cached."""
+        binding = Binding(self, keeps=True)
+        binding.variable("sql_mode")  # the parser has read it
+        return binding
 
     @property
     def zone(self) -> tzinfo | None:  # type: ignore[override]
@@ -427,7 +438,7 @@ class Context(Execution):
 
     @property
     def baselines(self) -> str:
-        """Which bindings the session uses."""
+        """The session's plan bindings, as a token."""
         return self._session.settings.baselines()
 
     @property
@@ -437,7 +448,7 @@ class Context(Execution):
 
     @property
     def now(self) -> int:  # type: ignore[override]
-        """The same all through the statement."""
+        """The statement's time, constant during the statement."""
         return shift_zone(self.utc_now, None, self._session.zone)
 
     @property
@@ -450,16 +461,16 @@ class Context(Execution):
 
     @property
     def session(self) -> SessionApi:
-        """The session this statement runs in: connection id, user, LAST_INSERT_ID ..."""
+        """The session of this statement: connection id, user, LAST_INSERT_ID ..."""
         return self._session
 
     @property
     def database(self) -> str:
-        """The current database, "" when none is selected."""
+        """The current database, or "" if none is selected."""
         return self._session.database
 
     def database_of(self, database: str) -> str:
-        """The database a name without one means. Raises 1046."""
+        """The database of a name, by default the current one. Raises 1046."""
         if database:
             return database
         if not self._session.database:
@@ -467,39 +478,40 @@ class Context(Execution):
         return self._session.database
 
     def table(self, database: str, name: str) -> Table:
-        """The table as this snapshot holds it; `database` "" means the current one.
+        """The table in this snapshot; `database` "" means the current one.
 
-        Raises 1046, 1146 (also where its database is not there, as TiDB does)."""
+        Raises 1046, 1146 (also for an unknown database, as TiDB does)."""
         owner = self.database_of(database)
         rights = self.rights
         if not (rights.everything or rights.sees_table(owner, name)) and (
             self.temporary(owner, name) is None
         ):
             raise ErrTableaccessDenied("SELECT", *rights.account, name)
-        found = self._held_table(owner, name) if self.held else None
+        table = self._written_table(owner, name) if self.written_tables else None
         try:
             schemas = self._schemas
             named = schemas.lasting if self.in_views else schemas.table
-            found = found or named(self.txn, owner, name)
+            table = table or named(self.txn, owner, name)
         except Refused as error:
             raise ErrNoSuchTable(owner, name) if error.code == ErrBadDB.code else error from None
         if self.reading is not None:
-            self.reading(found)
+            self.reading(table)
         if rights.by_columns:
-            # note the columns of a table that its account may not read, though it reads others
-            place = found.database.db_name.O, found.info.name.O
+            # record the columns that the account may not read, if it may read others
+            place = table.database.db_name.O, table.info.name.O
             readable = rights.on_columns(*place, "SELECT")
             if readable and "SELECT" not in rights.on_table(*place):
-                for column in found.info.cols:
+                for column in table.info.cols:
                     if column.name.L not in readable:
                         if self.forbidden is None:
                             self.forbidden = {}
                         self.forbidden[self._reader, id(column)] = column.name.O, place[1]
-        return found
+        return table
 
     def definition(self, database: str, name: str) -> Table:
-        """As `table`, for a statement that shows the definition and reads no rows. In mysql mode it
-        does not count as a use of the table by the transaction."""
+        """As `table`, for a statement that shows the definition and reads no rows.
+
+        In mysql mode it does not count as a use of the table by the transaction."""
         if self._session.variable("exuvia_compatibility") != "mysql":
             return self.table(database, name)
         reading, self.reading = self.reading, None
@@ -509,17 +521,20 @@ class Context(Execution):
             self.reading = reading
 
     def means(self, database: str, name: str, table: Table) -> bool:
-        """Whether `table(database, name)` is this one, which a plan was made for.
+        """Whether `table(database, name)` is this table, for which a plan was made.
 
-        Mostly two looks tell: while its revision and its database's stand in the snapshot it is
-        what it was, its name with it (catalog/infoschema.py)."""
+        Usually two reads are enough: if its revision and its database's are in the snapshot, the
+        table and its name are unchanged (catalog/infoschema.py)."""
         session = self._session
         if session.temporary is None and session.rights.everything:
             place = (database or session.database).lower(), name.lower()
             if (
                 place == table.place
                 and self._stands(table)
-                and (not self.held or self.held.get(place, table.info.id) == table.info.id)
+                and (
+                    not self.written_tables
+                    or self.written_tables.get(place, table.info.id) == table.info.id
+                )
             ):
                 if self.reading is not None:
                     self.reading(table)
@@ -527,11 +542,12 @@ class Context(Execution):
         return self.table(database, name) is table
 
     def _stands(self, table: Table) -> bool:
-        """Whether its revision and its database's are those of what is read now: looked up once for
-        each commit that the transaction reads. Sessions write no revisions."""
+        """Whether the table's revision and its database's are those of the snapshot.
+
+        Read once for each commit that the transaction reads. Sessions write no revisions."""
         txn = self.txn
-        seen = txn.seen_at.get(table)
-        if seen is not None and seen == txn.snapshot.order:
+        seen_order = txn.seen_at.get(table)
+        if seen_order is not None and seen_order == txn.snapshot.order:
             return True
         get = txn.get
         (own, revision), (home, home_revision) = table.marks
@@ -541,14 +557,16 @@ class Context(Execution):
         txn.seen_at[table] = txn.snapshot.order
         return True
 
-    def _held_table(self, database: str, name: str) -> Table | None:
-        """The table that this transaction has written under that name. It may be on its way out,
-        or have another name by now: who has its metadata lock may finish."""
-        table_id = self.held.get((database.lower(), name.lower()))
+    def _written_table(self, database: str, name: str) -> Table | None:
+        """The table that this transaction has written under that name.
+
+        It may be about to be dropped, or be renamed: its metadata lock lets the transaction
+        finish."""
+        table_id = self.written_tables.get((database.lower(), name.lower()))
         if table_id is None or self.temporary(database, name) is not None:
             return None
-        found = self.table_of_id(table_id)
-        return found if found is not None and found.info.state in _USED else None
+        table = self.table_of_id(table_id)
+        return table if table is not None and table.info.state in _USED else None
 
     def check_column(self, column: ColumnInfo | None) -> None:
         """Raises 1143 for a column that the account may not read."""
@@ -557,62 +575,63 @@ class Context(Execution):
             raise ErrColumnaccessDenied("SELECT", *self.rights.account, *place)
 
     def demand_writable(self, table: Table, writes: bool = True) -> None:
-        """Its rows are to be written, or only locked. Raises 1290, 1836 in a read-only mode."""
+        """Raises 1290, 1836 if a read-only mode forbids to write, or only to lock, its rows."""
         if not (table.info.is_local_temporary or table.info.is_global_temporary):
             self.admit(writes)
 
     def demand(self, table: Table, *privileges: str) -> None:
-        """Raises 1142 where the account has not all of these for the table."""
+        """Raises 1142 unless the account has all these privileges for the table."""
         rights = self.rights
         if rights.everything or table.info.is_local_temporary:
             return
         place = table.database.db_name.O, table.info.name.O
         if "SELECT" in privileges and rights.on_columns(*place, "SELECT"):
-            privileges = tuple(each for each in privileges if each != "SELECT")  # see check_column
+            # see check_column
+            privileges = tuple(privilege for privilege in privileges if privilege != "SELECT")
         rights.demand_table(privileges, *place)
 
     def demand_locking(self, table: Table) -> None:
-        """Raises 1142 where the account may not read the table's rows FOR UPDATE."""
+        """Raises 1142 if the account may not read the table's rows FOR UPDATE."""
         if not (self.rights.everything or table.info.is_local_temporary):
             self.rights.demand_locking(table.database.db_name.O, table.info.name.O)
 
     def demand_columns(self, table: Table, privilege: str, columns: Iterable[str]) -> None:
-        """Raises 1143 for the first column that the account has not the privilege for."""
+        """Raises 1143 for the first column for which the account lacks the privilege."""
         if not self._session.rights.everything and not table.info.is_local_temporary:
             place = table.database.db_name.O, table.info.name.O
             self._session.rights.demand_columns(privilege, place, columns)
 
     def temporary(self, database: str, name: str) -> Table | None:
-        """The session's temporary table of that name; none where a view names a table."""
-        held = None if self.in_views else self._session.temporary
-        return None if held is None else held.find(database or self.database, name)
+        """The session's temporary table of that name; None for a name in a view."""
+        tables = None if self.in_views else self._session.temporary
+        return None if tables is None else tables.find(database or self.database, name)
 
     def table_of_id(self, table_id: int) -> Table | None:
         """The table with that id in this snapshot, in any state, or None."""
         return self._schemas.table_by_id(self.txn, table_id) if table_id else None
 
     def ids_of(self, info: TableInfo) -> TableIds:
-        """Who gives new rows of the table their ids: of a global temporary one its transaction."""
+        """The allocator of ids for new rows; the transaction's for a global temporary table."""
         own = self.own_ids if info.is_global_temporary else None
         return (own or self._session.services.ids.of)(info)
 
     def virtual(self, database: str, name: str) -> VirtualTable | None:
-        """The computed table of that name, or None where an ordinary one is meant."""
-        found = self._session.virtual(self, database or self._session.database, name)
-        if found is not None and found.database not in EVERYBODY_READS:
-            self.rights.demand_table(("SELECT",), found.database, found.name)
-        return found
+        """The computed table of that name, or None for an ordinary one."""
+        virtual_table = self._session.virtual(self, database or self._session.database, name)
+        if virtual_table is not None and virtual_table.database not in EVERYBODY_READS:
+            self.rights.demand_table(("SELECT",), virtual_table.database, virtual_table.name)
+        return virtual_table
 
     def is_computed(self, database: str, name: str) -> bool:
-        """Whether the name is that of a computed table. Raises as `virtual`."""
+        """Whether this is the name of a computed table. Raises as `virtual`."""
         return self.virtual(database, name) is not None
 
     def variable(self, name: str) -> str:
-        """Text of a system variable as this session sees it. Raises 1193."""
+        """The session's value of a system variable. Raises 1193."""
         return self._session.variable(name)
 
     def user_variable(self, name: str) -> tuple[Value, FieldType]:
-        """Value and type of `@name`."""
+        """The value and type of `@name`."""
         return self._session.user_variable(name)
 
     def global_variable(self, name: str) -> str:

@@ -1,11 +1,10 @@
-"""The reasons for which a session's schema change waits, for the session.
+"""Why a session's schema change waits, for that session.
 
     meanwhile    SHOW PROCESSLIST, State    waiting: node 10.0.0.2:4000: has not answered yet
     afterwards   SHOW WARNINGS, a note      schema change 71 waited 17 s, at last for node ...
 
-The reason is that of COMMENTS in ADMIN SHOW DDL JOBS. It is read for the first time when a job has
-taken FIRST_LOOK_S, so short changes cost nothing. The job's own work is not a wait: a fill has no
-note.
+The reason is that of COMMENTS in ADMIN SHOW DDL JOBS. It is first read when a job has taken
+FIRST_LOOK_S, so short changes cost nothing. The job's own work is no wait: a backfill has no note.
 """
 
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from exuvia.sql.result import Note
 FIRST_LOOK_S = 1.0
 NOTED_S = 2.0
 _GROWTH = 0.1
-"""The part of its age after which a wait is looked at again: many sessions may wait for long."""
+"""A long wait is checked after this part of its age, since many sessions may wait."""
 
 
 class JobWaits:
@@ -34,15 +33,15 @@ class JobWaits:
         self.reason = ""
 
     def begin(self) -> None:
-        """Forget the statement before."""
+        """Forgets the previous statement."""
         self._notes, self.reason = [], ""
 
     def watch(self, job_id: int, check: Callable[[], None]) -> "JobWait":
-        """The watch over one job; call it now and then. `check` may raise, and is called first."""
+        """A watch over one job; call it repeatedly. It calls `check` first, which may raise."""
         return JobWait(self, job_id, check)
 
     def notes(self) -> tuple[Note, ...]:
-        """One for each job that waited for NOTED_S or longer."""
+        """A note for each job that waited for NOTED_S or longer."""
         return tuple(self._notes)
 
     def _reason(self, job_id: int) -> str:
@@ -53,12 +52,12 @@ class JobWaits:
         self.reason = ""
         if waited_s >= NOTED_S:
             text = reason.removeprefix("waiting: ")
-            told = f"schema change {job_id} waited {waited_s:.0f} s, at last for: {text}"
-            self._notes.append(Note("Note", ErrUnknown.code, told))
+            message = f"schema change {job_id} waited {waited_s:.0f} s, at last for: {text}"
+            self._notes.append(Note("Note", ErrUnknown.code, message))
 
 
 class JobWait:
-    """See `JobWaits.watch`. Use it as a context manager: its end writes the note."""
+    """See `JobWaits.watch`. Used as a context manager, which writes the note at its end."""
 
     def __init__(self, waits: JobWaits, job_id: int, check: Callable[[], None]) -> None:
         self._waits = waits
@@ -77,21 +76,21 @@ class JobWait:
         self._waits._end(self._job_id, self._waited_s, self._reason)
 
     def __call__(self) -> None:
-        """Look whether it waits, if it is time."""
+        """Checks whether the job waits, if it is time."""
         self._check()
         now = self._waits._clock.monotonic()
         if now < self._look_at:
             return
         reason = self._waits._reason(self._job_id)
         if self._looked_at == self._began:
-            self._waits.reason = reason  # the first look: it has been so from the beginning
+            self._waits.reason = reason  # the first check: the reason counts from the beginning
         self._count(now)
         self._waits.reason = reason
         self._reason = reason or self._reason
         self._look_at = now + FIRST_LOOK_S + _GROWTH * (now - self._began)
 
     def _count(self, now: float) -> None:
-        """Add the time since the last look, if it began with a wait."""
+        """Adds the time since the last check, if it began with a wait."""
         if self._waits.reason:
             self._waited_s += now - self._looked_at
         self._looked_at = now

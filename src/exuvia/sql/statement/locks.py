@@ -2,29 +2,31 @@
 
 A statement that writes, or reads FOR UPDATE:
 
-    look          `seen` is noted, then comes the snapshot
-    work          what it wrote and read to keep is known afterwards, as keys
-    take          all are ours and unchanged: done
-                  STALE: they are ours, but something committed since: run it again
-                  another's: undo the statement, wait for that key, run it again
+    look          notes the lock table's counter; then the snapshot is taken
+    work          afterwards the keys of its writes and locking reads are known
+    take          all locks acquired and keys unchanged: done
+                  STALE: locks acquired, but another commit came in between: run it again
+                  held by another: undo the statement, wait for that key, run it again
 
-A statement finds its rows on the newest snapshot (a current read, as in InnoDB), so that waiting
-for a row ends in its new value and not in a conflict. What is read FOR SHARE is taken shared: many
-hold it, who wants it alone waits for all of them, and who wants to share it waits behind who waits
-to have it alone. Keys that are only required (the parents of foreign keys) are waited for likewise
-and not taken; a parent that goes meanwhile is found by the commit. What it says of waiting
-overrides the session's: NOWAIT is 3572 where it would wait, WAIT n is 1205 after n seconds, and
-SKIP LOCKED leaves out what `others` says.
+The statement reads the latest snapshot (a current read, as in InnoDB). So a wait for a row ends
+with its new value and not with a conflict.
 
-A row whose id was just given to a statement alone is not locked: who is to wait for it cannot know
-of it yet. Where another holds that key already (an id of its own choice) it is waited for as ever.
-Who comes to the key in the moment between is met by the commit (decision 039).
+Rows read FOR SHARE are locked shared. An exclusive request waits for all shared holders, and a
+shared request waits for earlier exclusive requests. Keys that are only required (parents of foreign
+keys) are waited for but not locked; if the parent is deleted meanwhile, the commit detects it.
 
-GET_LOCK and its kin: locks that have names, taken by sessions of any node, and SLEEP.
+NOWAIT raises 3572 instead of waiting, WAIT n raises 1205 after n seconds. SKIP LOCKED leaves out
+the keys of `others`. These override the session's setting.
 
-A lock is held until its session lets go of it as often as it took it, or ends. They are the row
-locks' machine with other keys, so who waits is served first come, first served, never polls, can be
-killed, and the wait that would never end is refused (3058).
+A separate statement does not lock a row with an id that it was just given: no other session knows
+the id before the commit. If another session has locked that key (an explicit id), it is waited for.
+A lock request between the check and the commit is met by the commit (decision 039).
+
+GET_LOCK and similar functions use named locks, which sessions of all nodes share, and SLEEP.
+
+A named lock is held until its session has released it once for each GET_LOCK, or ends. Named locks
+use the implementation of row locks with other keys. So waiting is first come, first served, without
+polling, it can be killed, and a deadlock is refused (3058).
 """
 
 from collections.abc import Callable
@@ -47,16 +49,16 @@ LONGEST_NAME, LONGEST_WAIT_S = 64, 3600.0
 
 
 class StatementLocks:
-    """See the module. `wait_s` is how long to wait for each lock; 0 is not at all."""
+    """The row locks of one statement. `wait_s`: the limit of each wait; 0 means no wait."""
 
     __slots__ = (
         "_before",
-        "_given",
+        "_counter",
         "_locker",
         "_locks",
+        "_new_keys",
         "_newest",
         "_others",
-        "_seen",
         "_shares",
         "_unkept",
         "wait_s",
@@ -69,53 +71,54 @@ class StatementLocks:
         self._newest = newest
         self._locker = locker
         self._before = len(locker.keys)
-        self._given: list[bytes] = []
-        self._seen = self._others = 0
-        self._shares = False  # what it last met in its way, it wanted to share
-        self._unkept = b""  # it is waited for and not taken
+        self._new_keys: list[bytes] = []
+        self._counter = self._others = 0
+        self._shares = False  # whether the last blocked request was shared
+        self._unkept = b""  # a key to wait for without locking it
         self.wait_s = wait_s
 
     def look(self) -> None:
-        """To be called right before the snapshot is taken."""
-        self._seen = self._locks.now
+        """Call it immediately before the snapshot is taken."""
+        self._counter = self._locks.now
         self._others = self._locks.commits_elsewhere(self._locker)
-        self._given.clear()
+        self._new_keys.clear()
 
-    def given(self, key: bytes) -> None:
-        """A row that this statement, which is a transaction alone, has put under an id that was
-        just given to it: nobody knows of the row before the commit."""
-        self._given.append(key)
+    def add_new_key(self, key: bytes) -> None:
+        """Records a row that a separate statement has written under an id it was just given.
+
+        No other session knows the row before the commit."""
+        self._new_keys.append(key)
 
     def others(self, shared: bool) -> Callable[[bytes], bool]:
-        """Which keys another session holds now, in the way of who wants them alone or shared."""
+        """A test for keys whose locks of other sessions block a shared or exclusive request."""
         return self._locks.others(self._locker, shared)
 
     def take(
         self, txn: Transaction, mark: int = 0, expecting: Expected = BEGINNING
     ) -> bytes | None:
-        """Take what the statement touched since then; see RowLocks.take."""
+        """Locks the keys that the statement has touched since then; see RowLocks.take."""
         before = len(self._locker.keys)
         if txn.shares:
             self._shares = True
             if required := txn.shared_since(expecting):
-                held = next(filter(self.others(shared=True), required), None)
-                if held is not None:
-                    self._unkept = held
-                    return held
+                blocking = next(filter(self.others(shared=True), required), None)
+                if blocking is not None:
+                    self._unkept = blocking
+                    return blocking
             sharing = txn.sharing_since(expecting)
             if sharing:
-                blocked = self._locks.take(self._locker, sharing, self._seen, shared=True)
+                blocked = self._locks.take(self._locker, sharing, self._counter, shared=True)
                 if blocked is not None:
                     return blocked
         self._shares = False
         keys = txn.touched_since(mark, expecting)
-        if self._given:
-            given = frozenset(self._given)
+        if self._new_keys:
+            new_keys = frozenset(self._new_keys)
             holds, locker = self._locks.is_held_here, self._locker
-            keys = [key for key in keys if key not in given or holds(locker, key)]
-        blocked = self._locks.take(self._locker, keys, self._seen)
+            keys = [key for key in keys if key not in new_keys or holds(locker, key)]
+        blocked = self._locks.take(self._locker, keys, self._counter)
         if blocked is None and self._others != self._locks.commits_elsewhere(self._locker):
-            # another front has committed: whether it has changed what was newly taken
+            # another front has committed: check the newly locked keys
             newly = self._locker.keys[before:]
             if not newly:
                 return None
@@ -126,15 +129,19 @@ class StatementLocks:
                 view.close()
         return blocked
 
-    def judge(self, taken: Duplicate, txn: Transaction) -> bytes | None:
-        """Whether a 1062 stands: None, or what to wait for before it can be said."""
+    def judge(self, duplicate: Duplicate, txn: Transaction) -> bytes | None:
+        """The key to wait for before a 1062 is final; None if it is final."""
         self._shares = False
-        if txn.is_private(taken.key):
+        if txn.is_private(duplicate.key):
             return None
-        return self._locks.take(self._locker, [taken.key], self._seen) if taken.key else None
+        return (
+            self._locks.take(self._locker, [duplicate.key], self._counter)
+            if duplicate.key
+            else None
+        )
 
     def wait(self, key: bytes, check: Callable[[], None]) -> None:
-        """Wait for another's key. Raises 1205, 1213, 3572, WouldWait, what `check` raises."""
+        """Waits for a key of another session. Raises 1205, 1213, 3572, WouldWait, and `check`'s."""
         if key is STALE:
             return
         if self.wait_s <= 0:
@@ -144,12 +151,12 @@ class StatementLocks:
             self._locks.release(self._locker, len(self._locker.keys) - 1)
 
     def give_back(self) -> None:
-        """Let go of what this statement took: it failed."""
+        """Releases the locks of this statement after it has failed."""
         self._locks.release(self._locker, self._before)
 
 
 class NamedLocks:
-    """Those of one session. `check` raises what ends a wait."""
+    """The named locks of one session. `check` raises to end a wait."""
 
     def __init__(self, locks: RowLocks, connection_id: int, check: Callable[[], None]) -> None:
         self._locks = locks
@@ -158,14 +165,14 @@ class NamedLocks:
         self.holder = Locker(tag=connection_id)
 
     def get(self, name: str | None, timeout_s: float) -> bool:
-        """Whether it was taken in time. Raises 3057, 1059, 3058, 1206, 1317."""
+        """Acquires a lock; returns whether it was in time. Raises 3057, 1059, 3058, 1206, 1317."""
         key = _key(name)
         wait_s = LONGEST_WAIT_S if timeout_s < 0 else min(timeout_s, LONGEST_WAIT_S)
         try:
             if not self._take(key, wait_s):
                 return False
         finally:
-            if not self.holder.keys:  # what it was to be held by is needed by others
+            if not self.holder.keys:  # frees the holder's slot for others
                 self._locks.release(self.holder)
         self._counts[key] = self._counts.get(key, 0) + 1
         return True
@@ -180,12 +187,12 @@ class NamedLocks:
                 raise (
                     ErrUserLockDeadlock() if error.code == ErrLockDeadlock.code else error
                 ) from None
-        if key not in self.holder.keys:  # there was no room for it
+        if key not in self.holder.keys:  # the lock table is full
             raise ErrLockTableFull()
         return True
 
     def release(self, name: str | None) -> bool:
-        """Let go once; False where it is not this session's."""
+        """Releases a lock once; False if the session does not hold it."""
         key = _key(name)
         count = self._counts.get(key, 0)
         if count == 0:
@@ -196,7 +203,7 @@ class NamedLocks:
         return True
 
     def release_all(self) -> int:
-        """Let go of all; how many times they were taken."""
+        """Releases all locks; returns how many times they were acquired."""
         total = sum(self._counts.values())
         for key in list(self._counts):
             self._drop(key)
@@ -210,11 +217,11 @@ class NamedLocks:
             self._locks.release(self.holder, len(keys) - 1)
 
     def user_of(self, name: str | None) -> int | None:
-        """The connection that holds it."""
+        """The connection that holds the lock."""
         return self._locks.tag_of(_key(name))
 
     def sleep(self, seconds: float) -> None:
-        """Wait so long, or until the statement is killed (1317)."""
+        """Waits for this time, or until the statement is killed (1317)."""
         self._locks.sleep(self.holder, seconds, self._check)
 
 

@@ -1,11 +1,11 @@
-"""What the steps of one statement do, counted and timed: for EXPLAIN ANALYZE.
+"""Counts and times the steps of one statement, for EXPLAIN ANALYZE.
 
-    watch.rows(step, rows)       the rows, counted; the time they take is the step's
+    watch.rows(step, rows)       counts the rows; their time is the step's
     watch.within(step)           a block whose time is the step's
-    watch.reading(txn, reads)    the transaction, its reads of rows and of entries being steps
+    watch.reading(txn, reads)    the transaction with its reads of rows and entries as steps
 
-A step's time is its own: while it asks another step, the other one's clock runs instead. What is
-not watched knows nothing of it: who watches puts watched parts into a plan that nobody else has.
+The time of a step excludes the steps that it calls. Code without a watch has no overhead: watched
+parts are put only into a plan that is not shared.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,8 +23,7 @@ _KIND = slice(HANDLE_AT - 1, HANDLE_AT)
 
 
 class MeasuredStep:
-    """`rows` that came of it, None where nobody counted; `loops`: how often it was asked; `own_s`
-    its own seconds."""
+    """A step: `rows` (None if not counted), `loops` (number of calls), `own_s` (own seconds)."""
 
     def __init__(self) -> None:
         self.rows: int | None = None
@@ -32,37 +31,38 @@ class MeasuredStep:
         self.own_s = 0.0
 
     def count(self, rows: int) -> None:
-        """So many more."""
+        """Adds to the number of rows."""
         self.rows = rows + (self.rows or 0)
 
 
 class Reads(NamedTuple):
-    """The steps of one table's reads: of rows, of index entries, and of the entries of one range,
-    by its start."""
+    """The steps of one table's reads: of rows, of index entries, and of the entries in ranges.
+
+    `ranges` is keyed by the start of a range."""
 
     rows: MeasuredStep | None = None
     entries: MeasuredStep | None = None
     ranges: Mapping[bytes, MeasuredStep] = {}
 
     def of(self, key: bytes) -> MeasuredStep | None:
-        """Whose the read of a key is, or of what begins there."""
-        found = self.ranges.get(key)
-        if found is not None:
-            return found
+        """The step of a read of this key, or of a range that begins there."""
+        step = self.ranges.get(key)
+        if step is not None:
+            return step
         return self.rows if key[_KIND] == _ROW else self.entries
 
 
 class Watch:
-    """Of one statement, in the thread that runs it. `now` gives seconds."""
+    """The running steps of one statement, in its thread. `now` returns seconds."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._inside: list[MeasuredStep] = []
         self._since = 0.0
 
-    def rows(self, step: MeasuredStep, found: Iterable[Item]) -> Iterator[Item]:
+    def rows(self, step: MeasuredStep, items: Iterable[Item]) -> Iterator[Item]:
         step.count(0)
-        remaining = iter(found)
+        remaining = iter(items)
         while True:
             with self.within(step):
                 item = next(remaining, _END)
@@ -93,7 +93,7 @@ class Watch:
 
 
 class _WatchedTransaction(Transaction):
-    """The same transaction: what it has read and written is one state."""
+    """A view of a transaction; both share their state of reads and writes."""
 
     __slots__ = ("_reads", "_watch")
 
@@ -107,22 +107,22 @@ class _WatchedTransaction(Transaction):
         if step is None:
             return super().get(key)
         with self._watch.within(step):
-            found = super().get(key)
-        step.count(found is not None)
-        return found
+            payload = super().get(key)
+        step.count(payload is not None)
+        return payload
 
     def scan(
         self, span: Span, limit: int | None = None, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
         step = self._reads.of(span.start)
-        found = super().scan(span, limit, reverse)
+        pairs = super().scan(span, limit, reverse)
         if step is None:
-            return found
-        if span.start[_KIND] != _ROW:  # an entry that is not live is no row
-            found = (pair for pair in found if is_live(pair[1]))
-        return self._watch.rows(step, found)
+            return pairs
+        if span.start[_KIND] != _ROW:  # an entry that is not live has no row
+            pairs = (pair for pair in pairs if is_live(pair[1]))
+        return self._watch.rows(step, pairs)
 
     def decoded(
         self, span: Span, cut: int, decode: Callable[[bytes], Item], reverse: bool = False
     ) -> Iterator[tuple[bytes, Item]]:
-        return ((key[cut:], decode(each)) for key, each in self.scan(span, reverse=reverse))
+        return ((key[cut:], decode(payload)) for key, payload in self.scan(span, reverse=reverse))

@@ -1,19 +1,19 @@
-"""Reading tables as they were: SELECT ... AS OF TIMESTAMP, and whatever else reads at a time.
+"""Reading tables at a past time: SELECT ... AS OF TIMESTAMP, and other reads at a time.
 
-    t AS OF TIMESTAMP x                        one query; every table of it, and the same time
+    t AS OF TIMESTAMP x                        one query; all its tables, at the same time
     START TRANSACTION READ ONLY AS OF TIMESTAMP x       all queries of the transaction
     SET tidb_snapshot = 'x'                    all queries of the session, until it is ''
 
-What is read is the last moment (events/change_log.py) that is not after the time: never what was
-committed after it, and nothing older than a second or so before it; while nothing changed, what
-stood there. Tables need a change log that was on since then and has not been emptied so far.
+A query reads the last moment (events/change_log.py) that is not after the time. It never reads
+later commits. The moment may be about a second older than the time; without changes in between this
+makes no difference. The tables' change log must have been on since then and still be complete.
 
-The rows are today's, in one snapshot, with everything taken back that was committed since: the
-former rows, and their entries, are laid over the snapshot as own writes of a transaction that
-nobody can commit. So every way to read a table reads it as it was, at the cost of what has changed.
+The rows are those of the current snapshot, with all later commits undone. The former rows and their
+entries are laid over the snapshot as writes of a transaction that cannot be committed. So all ways
+to read a table work, at the cost of the number of changes since then.
 
-The definition is today's too. A table that had another name or other columns then is refused
-(8135), where TiDB reads it with the schema of that time.
+The definition is the current one. A table that had another name or other columns then is refused
+(8135), whereas TiDB reads it with the schema of that time.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,14 +41,14 @@ from exuvia.sql import walks
 from exuvia.sql.statement.context import Context, SessionApi
 
 RECORD_BYTES = 1500
-"""Memory that a change which is taken back needs besides the bytes of the row before; measured with
-two indexes whose keys changed (20,000 rows)."""
-_LOGICAL_BITS = 18  # of TiDB's timestamps, behind milliseconds
+"""Memory of an undone change in addition to the bytes of the former row. Measured with two indexes
+whose keys changed (20,000 rows)."""
+_LOGICAL_BITS = 18  # the logical part of TiDB's timestamps, below the milliseconds
 _EPOCH = datetime(1970, 1, 1)
 
 
 def read_time(context: Context, packed: int) -> ReadTime:
-    """Of a packed DATETIME of the session's zone. Raises 1105 for the future."""
+    """The read time of a packed DATETIME in the session's zone. Raises 1105 for the future."""
     utc = to_moment(shift_zone(packed, context.zone, None))
     wall_us = (utc - _EPOCH) // timedelta(microseconds=1)
     now_us = context.session.services.clock.wall_ns() // 1_000
@@ -62,7 +62,7 @@ def read_time(context: Context, packed: int) -> ReadTime:
 
 
 class MomentContext(Context):
-    """What a query sees that reads at a time. Its transaction is one of its own."""
+    """The context of a query that reads at a time, in a separate transaction."""
 
     __slots__ = ("_quota", "_taken_back", "_view")
 
@@ -82,15 +82,15 @@ class MomentContext(Context):
         self._quota = int(session.settings.get("tidb_mem_quota_query"))
 
     def table(self, database: str, name: str) -> Table:
-        """As it was. Raises 8135 (no change log, or another definition then), 8055 (too old)."""
-        found = super().table(database, name)
-        if found.info.is_stored and found.info.id not in self._taken_back:
-            self._take_back(found, self._required(found))
-            self._taken_back.add(found.info.id)
-        return found
+        """The table with its former rows. Raises 8135 (no log, new definition), 8055 (too old)."""
+        table = super().table(database, name)
+        if table.info.is_stored and table.info.id not in self._taken_back:
+            self._take_back(table, self._required(table))
+            self._taken_back.add(table.info.id)
+        return table
 
     def _required(self, table: Table) -> View:
-        """The view to be shown. Raises as `table`."""
+        """The view of the table to read. Raises as `table`."""
         info = table.info
         if info.is_temporary:
             raise ErrUnknown.with_text("can not stale read temporary table")
@@ -105,7 +105,7 @@ class MomentContext(Context):
         return view
 
     def _take_back(self, table: Table, view: View) -> None:
-        """Raises 8175: about more has changed than may be kept in memory."""
+        """Undoes later changes. Raises 8175 if more has changed than fits into memory."""
         ids = table.info.physical_ids if table.is_partitioned else ()
         parts = list(map(table.part, ids)) if ids else [table]
         if self._quota > 0:
@@ -122,8 +122,8 @@ class MomentContext(Context):
 
 
 def too_old(context: Context) -> Refused:
-    """8055: there is no moment that is not after the time."""
-    oldest = logs.first_moment(context.txn, lambda each: True)
+    """Error 8055: there is no moment before the time."""
+    oldest = logs.first_moment(context.txn, lambda moment: True)
     text = "snapshot is older than GC safe point"
     if oldest is not None:
         packed = shift_zone(packed_moment(oldest.wall_us * 1_000), None, context.zone)
@@ -139,11 +139,11 @@ def time_asked(
     context: Context,
     evaluate: Callable[[exp.Expression, Context], int | None],
 ) -> ReadTime:
-    """The time of the query's tables: all have one, and the same.
+    """The read time of the query's tables, which must all have the same.
 
     `evaluate`: the packed DATETIME of an expression. Raises 8135, 1105, 1292."""
     names = {cte.alias.lower() for cte in walks.find_all(tree, exp.CTE)}
-    asked = set()
+    times = set()
     for table in walks.find_all(tree, exp.Table):
         version = table.args.get("version")
         if version is None:
@@ -155,9 +155,9 @@ def time_asked(
         packed = evaluate(version.expression, context)
         if packed is None:
             raise ErrAsOf("as of timestamp cannot be NULL")
-        asked.add(packed)
-    if len(asked) != 1:
+        times.add(packed)
+    if len(times) != 1:
         raise ErrAsOf("can not set different time in the as of")
     if walks.find(tree, exp.Lock):
         raise ErrUnknown.with_text("select lock hasn't been supported in stale read yet")
-    return read_time(context, asked.pop())
+    return read_time(context, times.pop())

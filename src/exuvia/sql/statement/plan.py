@@ -3,10 +3,11 @@
     run(context) -> Result      reads parameters from the context, never from the plan
     fresh(context) -> bool      its tables are those of the context's snapshot (law 1)
 
-A KeptPlan serves every statement of its shape: it does not depend on the literals. `short` plans
-touch few keys, a point or a bounded range, and may run where nothing may block. Plans that lock
-write rows, or read them FOR UPDATE. Where a plan may read few (`reads_few`), `few` is asked first:
-it evaluates nothing and changes nothing, so that `run` may follow it whatever became of it.
+A KeptPlan is used for all statements of its shape: it does not depend on the literals. Plans that
+are `short` touch few keys, a point or a bounded range, and may run in threads that must not block.
+Plans with `locks` write rows, or read them FOR UPDATE.
+
+For plans with `reads_few`, `few` is tried first. It has no side effects, so `run` may follow.
 """
 
 from abc import abstractmethod
@@ -20,10 +21,10 @@ from exuvia.sql.statement.context import Context
 
 
 class Plan:
-    """See the module. `columns` is empty for a statement that writes.
+    """A planned statement. `columns` is () for a statement that writes.
 
-    No ABC: whether something is a plan is asked several times a statement, and an ABC is asked in
-    Python."""
+    Not an ABC: isinstance of a plan is tested several times per statement, and is slow for an
+    ABC."""
 
     columns: Sequence[OutputColumn] = ()
     is_bound = False  # planned with a binding's hints
@@ -32,17 +33,17 @@ class Plan:
     def run(self, context: Context) -> Result: ...
 
     def batches(self, context: Context) -> Iterator[Sequence[Row]]:
-        """The rows as they come, for who must not hold them all."""
+        """The rows in batches as they come, to limit memory."""
         yield self.run(context).rows
 
 
 class KeptPlan(Plan):
-    """A plan of one table that may be kept by shape."""
+    """A plan on one table that may be cached by shape."""
 
     short = False
     locks = False
     reads_few = False
-    by_statistics = False  # whether other ones might choose another plan
+    by_statistics = False  # whether other statistics might choose another plan
     asks: tuple[str, ...] = ("SELECT",)
     notes: Sequence[Note] = ()  # warnings of every run
 
@@ -52,16 +53,17 @@ class KeptPlan(Plan):
         self._name = name
 
     def few(self, context: Context) -> Result | None:
-        """The answer where it is a few stored values as they are; None where only `run` tells."""
+        """The result, if it is a few stored values unchanged; None if `run` is needed."""
         return None
 
     def fresh(self, context: Context) -> bool:
-        """True while the name means this table at this revision."""
+        """Whether the name still means this table at this revision."""
         return context.means(self._database, self._name, self.table)
 
     def renewed(self, context: Context) -> Self | None:
-        """The plan for what its name means now, without planning; None where that must be done.
-        Raises 1142, 1146 and the like."""
+        """The plan for the table that its name means now; None if it must be planned again.
+
+        Raises 1142, 1146 and similar errors."""
         return self.on(context.table(self._database, self._name))
 
     def on(self, table: Table) -> Self | None:
@@ -71,24 +73,24 @@ class KeptPlan(Plan):
         if table.info.partition is not None or not table.stores_as(self.table):
             return None
         if self.notes:
-            return None  # they may not be true of it
+            return None  # the warnings may not apply
         if not self._answers_alike(table):
             return None
-        made = copy(self)
-        made.table = table
-        return made
+        plan = copy(self)
+        plan.table = table
+        return plan
 
     def _answers_alike(self, table: Table) -> bool:
-        """Whether its columns have the same flags there: they tell clients of keys."""
+        """Whether its columns have the same flags there; clients read key flags."""
         at = [table.position(column.origin) for column in self.columns if column.origin]
         was, now = self.table.info.cols, table.info.cols
         return all(was[n].type.Flag == now[n].type.Flag for n in at)
 
     def repeats(self, notes: Sequence[Note]) -> None:
-        """Every run repeats the warnings of planning."""
+        """Repeats the warnings of planning in every run."""
         if notes:
             self.notes, self.reads_few = tuple(notes), False
 
     def check(self, context: Context) -> None:
-        """Raises 1142 where the session may not run it: plans are shared, rights are not."""
+        """Raises 1142 if the session may not run the plan, which sessions share."""
         context.demand(self.table, *self.asks)

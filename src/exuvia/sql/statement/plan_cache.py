@@ -1,9 +1,9 @@
-"""Plans by the shape of their statement, shared by the sessions of a node.
+"""The plan cache: plans by the shapes of statements, shared by the sessions of a node.
 
-    (text, letters) -> what plans of the shape depend on: names of facts (bind/binding.py)
-      answers to them -> a plan     bind the literals, if its tables are the same
+    (text, letters) -> the names of the facts that plans of the shape depend on (bind/binding.py)
+      their values    -> a plan     use it with the literals, if its tables are the same
                       -> AsWritten  some literals decide more than a value, as in NOW(3) or SELECT
-                                    1: look under the shape that has them as they are written
+                                    1: look up the shape that contains these literals
                       -> REFUSED    no shape is enough: plan each text
 
 Planning records the facts that it reads. If no earlier plan of the shape has read a fact, the list
@@ -24,21 +24,21 @@ from exuvia.sql.bind.binding import Answers, Binding, FactNames
 
 
 class StatementShape(NamedTuple):
-    """A statement without its literals, and the kinds of these."""
+    """A statement without its literals, and the type letters of these."""
 
     text: str
     letters: str
 
 
 class Refusal:
-    """Marks a shape that has no plan of its own."""
+    """Marks a shape without a plan."""
 
 
 REFUSED: Final = Refusal()
 
 
 class AsWritten(NamedTuple):
-    """Marks a shape whose literals `numbers` (from 0) belong into it as they are written."""
+    """Marks a shape that must contain the literals with these `numbers` (from 0)."""
 
     numbers: frozenset[int]
 
@@ -51,7 +51,7 @@ class FactSource(Protocol):
 
 
 class PlansOfShape:
-    """The plans of one shape, by the answers to `fact_names`. Only `plans` changes."""
+    """The plans of one shape, by the values of `fact_names`. Only `plans` changes."""
 
     __slots__ = ("fact_names", "plans")
 
@@ -61,27 +61,29 @@ class PlansOfShape:
 
 
 class ShapedStatement(NamedTuple):
-    """A statement as its shape, the values for its `?`, and what was kept for them when it was
-    looked for: once a statement. The plan proves itself fresh when it runs."""
+    """A statement as its shape, the values for its `?`, and what the cache had for them.
+
+    The cache is searched once per statement. The plan verifies itself when it runs."""
 
     shape: StatementShape
     values: Sequence[Value]
-    kept: object  # a KeptPlan, AsWritten, Refusal, or None
+    cached: object  # a KeptPlan, AsWritten, Refusal, or None
 
 
 MOST_CHARACTERS = 1 << 18
-"""Of the shapes of all plans: a plan takes 350 to 900 bytes a character."""
+"""The limit for the shapes of all plans: a plan takes 350 to 900 bytes per character."""
 LONGEST_SHARE = 8
 MOST_OF_SHAPE = 64
-"""Plans of one shape: by scales of literals, types of variables, settings."""
+"""The most plans of a shape: for scales of literals, types of variables, settings."""
 
 
 class PlanCache:
-    """Thread-safe. Emptied when it is full, which costs each shape one planning; a shape that would
-    take an eighth of it is planned each time."""
+    """A thread-safe cache. It is cleared when it is full, so each shape is then planned once.
+
+    A shape that would take an eighth of the cache is planned each time."""
 
     def __init__(self, most: int = 4096, most_characters: int = MOST_CHARACTERS) -> None:
-        self._lock = threading.Lock()  # of who changes it
+        self._lock = threading.Lock()  # for changes
         self._shapes: dict[StatementShape, PlansOfShape] = {}
         self._lasting: set[tuple[StatementShape, Answers]] = set()
         self._most = most
@@ -91,7 +93,7 @@ class PlanCache:
         self.of_shape = self._shapes.get
 
     def find(self, shape: StatementShape, session: FactSource, values: Sequence[Value]) -> object:
-        """The plan of a shape for that session; AsWritten, REFUSED, or None."""
+        """The session's plan of a shape; AsWritten, REFUSED, or None."""
         cached = self.of_shape(shape)
         return (
             None if cached is None else cached.plans.get(session.answers(cached.fact_names, values))
@@ -106,8 +108,9 @@ class PlanCache:
         plan: object,
         lasting: bool = False,
     ) -> None:
-        """Keep a plan, AsWritten or REFUSED, that was made with this binding. `lasting`: no
-        statistics would make it another one."""
+        """Caches a plan, AsWritten or REFUSED, made with this binding.
+
+        `lasting`: it does not depend on statistics."""
         weight = _weight(shape, plan)
         if weight * LONGEST_SHARE > self._most_characters:
             return
@@ -117,7 +120,7 @@ class PlanCache:
             wider = fact_names if cached is None else cached.fact_names.with_these(fact_names)
             answers = session.answers(wider, values)
             if not binding.agrees(wider, answers):
-                return  # a global variable has changed since
+                return  # a global variable has changed meanwhile
             if cached is not None:
                 if wider != cached.fact_names or (
                     len(cached.plans) >= MOST_OF_SHAPE and answers not in cached.plans
@@ -141,7 +144,7 @@ class PlanCache:
     def replace(
         self, shape: StatementShape, session: FactSource, values: Sequence[Value], plan: object
     ) -> None:
-        """Keep the plan for another revision of its table, if there still is one."""
+        """Caches the plan for another revision of its table, if the old one is still cached."""
         with self._lock:
             cached = self._shapes.get(shape)
             answers = () if cached is None else session.answers(cached.fact_names, values)
@@ -149,10 +152,10 @@ class PlanCache:
                 cached.plans[answers] = plan
 
     def forget(self) -> None:
-        """Plan shapes anew: statistics may choose otherwise now."""
+        """Drops the plans that depend on statistics."""
         with self._lock:
             for shape, cached in self._shapes.items():
-                for answers in [e for e in cached.plans if (shape, e) not in self._lasting]:
+                for answers in [key for key in cached.plans if (shape, key) not in self._lasting]:
                     self._remove(shape, answers)
 
     def _remove_shape(self, shape: StatementShape) -> None:
@@ -173,6 +176,6 @@ class PlanCache:
 
 
 def _weight(shape: StatementShape, plan: object) -> int:
-    """In characters of a plan's shape: a mark is not much more than its text."""
+    """The weight in characters: a mark takes not much more memory than its text."""
     length = len(shape.text)
     return length // 256 if isinstance(plan, AsWritten | Refusal) else length

@@ -1,4 +1,4 @@
-"""The parts of a node that sessions stand on, wired by node/ (or by a test)."""
+"""The parts of a node that sessions use, wired by node/ (or by a test)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,8 +21,10 @@ from exuvia.stats.meta import Deltas
 
 
 class ProcessInfo(NamedTuple):
-    """One line of SHOW PROCESSLIST. `time_s` is the age of what it does now; `attributes` are what
-    the client's program says of itself."""
+    """One line of SHOW PROCESSLIST.
+
+    `time_s`: for how long the command has been running, or the connection idle. `attributes`: the
+    client program's description of itself."""
 
     id: int
     user: str
@@ -36,8 +38,9 @@ class ProcessInfo(NamedTuple):
 
 
 class SlowStatement(NamedTuple):
-    """One command that took long. `ended_ns` is wall time; `plan`: EXPLAIN's lines, a tab between
-    their cells, "" where there is none."""
+    """One slow command. `ended_ns` is wall time.
+
+    `plan`: the lines of EXPLAIN with tabs between the cells, "" without a plan."""
 
     ended_ns: int
     took_s: float
@@ -58,22 +61,22 @@ SlowEverywhere = tuple[list[tuple[str, SlowStatement]], list[str]]
 
 
 class Processes(Protocol):
-    """The connections of this node, and how to learn of those of others."""
+    """The connections of this node, and access to those of other nodes."""
 
     @property
     def uptime_s(self) -> int:
-        """How long the node has been taking connections. Unit: s."""
+        """For how long the node has accepted connections. Unit: s."""
 
     def here(self) -> Everywhere:
-        """All of this node with its address, and why those of some of its fronts are missing."""
+        """This node's connections with its address, and errors of fronts that did not answer."""
 
     def everywhere(self) -> Everywhere:
-        """All of the cluster with their node's address, and why some nodes' are missing."""
+        """The cluster's connections with their nodes' addresses, and errors of nodes."""
 
     def kill(self, connection_id: int, query_only: bool, only_of: str | None = None) -> Killed:
-        """End a connection of any node, or what it runs; `only_of`: if it is that user's.
+        """Ends a connection of any node, or its statement; with `only_of`, only that user's.
 
-        Raises 1105 where its node does not answer."""
+        Raises 1105 if its node does not answer."""
 
 
 class NoProcesses:
@@ -88,22 +91,22 @@ class NoProcesses:
         return [], []
 
     def kill(self, connection_id: int, query_only: bool, only_of: str | None = None) -> Killed:
-        """There is nothing to end."""
+        """No connection is known."""
         return "unknown"
 
 
 class SlowStatements(Protocol):
-    """What took long of late."""
+    """The recent slow commands."""
 
     def here(self) -> SlowEverywhere:
-        """On this node, with its address, and why those of some of its fronts are missing."""
+        """On this node, with its address, and errors of fronts that did not answer."""
 
     def everywhere(self) -> SlowEverywhere:
         """In the cluster."""
 
 
 class NoSlowStatements:
-    """A node that notes none."""
+    """A node that records no slow commands."""
 
     def here(self) -> SlowEverywhere:
         return [], []
@@ -114,7 +117,7 @@ class NoSlowStatements:
 
 @dataclass(frozen=True)
 class Services:
-    """What sessions stand on, of one node."""
+    """The parts of one node that sessions use."""
 
     store: Store
     schemas: Schemas
@@ -129,9 +132,10 @@ class Services:
     bindings: BindingBook = field(default_factory=BindingBook)
     row_locks: RowLocks = field(default_factory=RowLocks)
     named_locks: RowLocks = field(default_factory=RowLocks)
-    node_values: Mapping[str, str] = field(default_factory=dict)  # of system variables
-    secure_file_priv: str = ""  # folder whose files statements may read and make; none without
-    owner: OwnerWatch | None = None  # None: what becomes of it is not looked at
-    accounts: Accounts | None = None  # None: everybody may do everything
-    prepared: WeakSet[Any] = field(default_factory=WeakSet)  # statements, of all sessions
-    deltas: Deltas | None = None  # where row counts go; None: nowhere
+    # values of system variables that each node has
+    node_values: Mapping[str, str] = field(default_factory=dict)
+    secure_file_priv: str = ""  # folder of files for statements; "": no files
+    owner: OwnerWatch | None = None  # None: its liveness is not watched
+    accounts: Accounts | None = None  # None: all privileges are granted
+    prepared: WeakSet[Any] = field(default_factory=WeakSet)  # statements of all sessions
+    deltas: Deltas | None = None  # collects changes of row counts; None: not counted

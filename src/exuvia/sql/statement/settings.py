@@ -1,9 +1,9 @@
-"""System variables as one session sees them (definitions: catalog/sysvar/variables.py).
+"""The system variables of a session (definitions: catalog/sysvar/variables.py).
 
-    @@session.x   what this session set, else the global value when it began
-    @@global.x    read in a snapshot of its own: always the newest; so is @@x of what is global only
+    @@session.x   the session's value, by default the global value at its start
+    @@global.x    the latest value, read in a separate snapshot; also @@x of a global-only variable
 
-What statements ask at every turn (autocommit, the locks) is kept beside the texts.
+The settings that every statement needs (autocommit, locks) are also stored as attributes.
 """
 
 from datetime import tzinfo
@@ -24,12 +24,12 @@ from exuvia.sql.statement.services import Services
 
 ISOLATION = "transaction_isolation"
 UNLIMITED = (1 << 64) - 1
-"""sql_select_limit's default."""
+"""The default of sql_select_limit."""
 _NOT_DELIVERED = ("READ-UNCOMMITTED", "SERIALIZABLE")
 
 
 class SessionSettings:
-    """What one session set, over the global values as they were when it began."""
+    """The session's values over the global values at its start."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -37,7 +37,7 @@ class SessionSettings:
             self._texts = all_globals(txn, services)
         self._answers: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._answered_for = ""
-        self.revision = 0  # of all that plans depend on; another one after each change
+        self.revision = 0  # changes with each setting that plans depend on
         self.bindings = SessionBindings(
             services.bindings, lambda: self.get("tidb_use_plan_baselines") == "ON"
         )
@@ -77,7 +77,7 @@ class SessionSettings:
         self.grammar = grammar_of(self.get("sql_mode"))
         self.zero_is_an_id = "NO_AUTO_VALUE_ON_ZERO" in self.get("sql_mode")
         self.random_spacing = Spacing(increment, offset)
-        # an offset beyond the increment counts as 1, but not of AUTO_RANDOM
+        # an offset beyond the increment counts as 1, except for AUTO_RANDOM
         self.id_spacing = Spacing(increment, offset if offset <= increment else 1)
         self.rebind()
 
@@ -87,7 +87,7 @@ class SessionSettings:
         return "" if self.grammar is None else self.grammar.plain_quotes
 
     def rebind(self) -> None:
-        """Other bindings, or the variable that says whether they are used."""
+        """Applies a change of bindings, or of the variable that enables them."""
         self.bindings.refresh()
         self._changed()
 
@@ -96,38 +96,41 @@ class SessionSettings:
         self.revision += 1
 
     def get(self, name: str) -> str:
-        """Text of a variable in this session. Raises 1193."""
-        found = variables.VARIABLES.get(variables.ALIASES.get(name, name)) or variables.find(name)
-        if is_read_anew(found):
-            return self.read_global(found.name)
-        text = self._texts.get(found.name)
-        return found.default if text is None else text
+        """The session's value of a variable. Raises 1193."""
+        variable = variables.VARIABLES.get(variables.ALIASES.get(name, name)) or variables.find(
+            name
+        )
+        if is_read_anew(variable):
+            return self.read_global(variable.name)
+        text = self._texts.get(variable.name)
+        return variable.default if text is None else text
 
     def at_start(self, name: str) -> str:
-        """The global value when the session began, without another look at the store."""
+        """The global value when the session began; does not read the store."""
         text = self._texts.get(name)
         return variables.VARIABLES[name].default if text is None else text
 
     def baselines(self) -> str:
-        """Which bindings are used, those that have just come included; "" for none."""
+        """The token of the bindings in use, including the latest; "" without any."""
         if self.bindings.version != self.bindings.book.version:
             self.rebind()
         return self.bindings.token
 
     def answers(self, names: tuple[str, ...], database: str) -> tuple[str, ...]:
-        """The values of these facts: texts of variables, the current database, the plan bindings.
+        """The values of these facts: variables, the current database, the plan bindings.
+
         Cached until one of them changes."""
         if self.bindings.version != self.bindings.book.version:
-            self.rebind()  # another book changes all answers
+            self.rebind()  # a new version of the bindings changes all values
         if database is not self._answered_for:
             self._changed()
             self._answered_for = database
-        found = self._answers.get(names)
-        if found is None:
-            found = tuple([self._answer(name, database) for name in names])
+        values = self._answers.get(names)
+        if values is None:
+            values = tuple([self._answer(name, database) for name in names])
             if not any(map(_changes_by_itself, names)):
-                self._answers[names] = found
-        return found
+                self._answers[names] = values
+        return values
 
     def _answer(self, name: str, database: str) -> str:
         if name == CURRENT_DATABASE:
@@ -135,24 +138,25 @@ class SessionSettings:
         return self.baselines() if name == PLAN_BASELINES else self.get(name)
 
     def read_global(self, name: str) -> str:
-        """The global value now. Raises 1193."""
+        """The latest global value. Raises 1193."""
         with self._services.store.read() as txn:
             return global_text(txn, self._services, name)
 
     def set_session(self, name: str, value: Setting) -> Refused | None:
-        """Give a variable a value here; a warning where it was clamped.
+        """Sets a session value; returns a warning if it was clamped.
 
         Raises 1193, 1229, 1231 ..."""
-        found = variables.find_settable(name, False)
-        checked = check(found, value)
-        warning = self.judge(found.name, checked.text) or checked.warning
-        self._texts[found.name] = checked.text
+        variable = variables.find_settable(name, False)
+        checked = check(variable, value)
+        warning = self.judge(variable.name, checked.text) or checked.warning
+        self._texts[variable.name] = checked.text
         self._refresh()
         return warning
 
     def judge(self, name: str, text: str) -> Refused | None:
-        """What is to be said of a value in any scope: of an isolation level that is not delivered
-        (docs/isolation.md). Raises 8048, or returns it where the session skips the check; 1231."""
+        """Checks a value in any scope for an isolation level that is not supported.
+
+        See docs/isolation.md. Raises 8048, or returns it if the session skips the check; 1231."""
         if name == "tidb_max_dist_task_nodes" and text == "0":
             raise ErrWrongValueForVar(name, text)
         if name != ISOLATION or text not in _NOT_DELIVERED:
@@ -163,57 +167,58 @@ class SessionSettings:
         return refusal
 
     def reset_session(self, name: str) -> None:
-        """Back to the global value. Raises 1193, 1229."""
-        found = variables.find_settable(name, False)
-        self._texts[found.name] = self.read_global(name)
+        """Resets a variable to the global value. Raises 1193, 1229."""
+        variable = variables.find_settable(name, False)
+        self._texts[variable.name] = self.read_global(name)
         self._refresh()
 
     def own_texts(self) -> dict[str, str]:
-        """All values of its own, for `put_back`."""
+        """All values of the session, for `put_back`."""
         return dict(self._texts)
 
     def put_back(self, texts: dict[str, str]) -> None:
-        """Have these values, and no others of its own."""
+        """Replaces all values of the session."""
         self._texts = texts
         self._refresh()
 
     def restore(self, texts: dict[str, str]) -> None:
-        """Give variables back the texts they had."""
+        """Restores former values of variables."""
         if texts:
             self._texts |= {variables.canonical(name): text for name, text in texts.items()}
             self._refresh()
 
     def put(self, name: str, text: str) -> None:
-        """Set a variable that clients only read."""
+        """Sets a variable that is read-only for clients."""
         self._texts[name] = text
         self._changed()
 
     def texts(self) -> dict[str, str]:
-        """Every variable as this session sees it, by name."""
+        """The session's values of all variables, by name."""
         with self._services.store.read() as txn:
             now = all_globals(txn, self._services)
-        found = {}
-        for name, each in variables.VARIABLES.items():
-            texts = now if is_read_anew(each) else self._texts
-            found[name] = texts.get(variables.canonical(name), each.default)
-        found[SERVICE_SCOPE] = self.read_global(SERVICE_SCOPE)
-        return found
+        values = {}
+        for name, variable in variables.VARIABLES.items():
+            texts = now if is_read_anew(variable) else self._texts
+            values[name] = texts.get(variables.canonical(name), variable.default)
+        values[SERVICE_SCOPE] = self.read_global(SERVICE_SCOPE)
+        return values
 
 
 def is_read_anew(definition: SysVar) -> bool:
-    """Whether the session has no value of its own: it reads the newest."""
+    """Whether the session has no own value, and reads the latest global one."""
     return definition.scope == "G" and not definition.read_only
 
 
 def _changes_by_itself(name: str) -> bool:
-    """Whether the answer to a fact may change without the session's doing."""
-    found = variables.VARIABLES.get(name)
-    return found is not None and is_read_anew(found)
+    """Whether the value of a fact may change without an action of the session."""
+    variable = variables.VARIABLES.get(name)
+    return variable is not None and is_read_anew(variable)
 
 
 def global_text(txn: Transaction, services: Services, name: str) -> str:
-    """The global value of a variable, or the node's value of what each node has for itself. Raises
-    1193."""
+    """The global value of a variable, or the node's value of a variable that each node has.
+
+    Raises 1193."""
     if name.lower() == SERVICE_SCOPE:
         return scope_of(txn, services.member.info)
     own = services.node_values.get(name.lower())
@@ -221,5 +226,5 @@ def global_text(txn: Transaction, services: Services, name: str) -> str:
 
 
 def all_globals(txn: Transaction, services: Services) -> dict[str, str]:
-    """`global_text` of each variable, by name; the service scope is that of no node."""
+    """`global_text` of all variables, by name, except for the service scope of a node."""
     return {**variables.all_globals(txn), **services.node_values}

@@ -1,24 +1,26 @@
-"""Temporary tables: those of a session, and those of all sessions whose rows are a transaction's.
+"""Temporary tables of a session, and global temporary tables with rows of a transaction.
 
-CREATE TEMPORARY TABLE: in a session's memory, in no catalog, seen by that session alone.
+CREATE TEMPORARY TABLE: in the memory of a session, not in the catalog, visible only to the session.
 
-A session with temporary tables has its own view of the node's services (services.py):
+A session with temporary tables has a modified copy of the node's services (services.py):
 
     store     the session's keys over the shared ones (kv/local.py)
-    schemas   a temporary table hides another of its name; lists of tables do not show it
+    schemas   a temporary table hides another table of its name; lists of tables omit it
     ids       its AUTO_INCREMENT is counted here
-    plans     plans of its statements, apart from those of other sessions
+    plans     plans of its statements, separate from those of other sessions
 
-So whatever reads or writes rows knows nothing of them. They are transactional as others are:
-ROLLBACK undoes their rows, but neither their creation nor their end. There is no job, no version,
-no metadata lock, no statistics. Ids come from one counter of the process.
+So the code that reads and writes rows needs no special case. Temporary tables are transactional:
+ROLLBACK undoes changes of their rows, but neither their creation nor their drop. They have no job,
+no version, no metadata lock and no statistics. Ids come from one counter of the process.
 
-CREATE GLOBAL TEMPORARY TABLE ... ON COMMIT DELETE ROWS: in the catalog, by jobs as any table, with
-a version and a metadata lock, so that no transaction meets a definition two steps from its own. Its
-rows are the private part of a transaction (kv/transaction.py): others see none, no packet has one,
-and they are gone when it ends, a statement that is a transaction alone included. There is never a
-row in the store: nothing to fill, to count, to check or to copy. AUTO_INCREMENT begins anew in each
-transaction (`TransactionIds`), as in TiDB. Decision 103.
+CREATE GLOBAL TEMPORARY TABLE ... ON COMMIT DELETE ROWS: in the catalog and changed by jobs, as any
+table. It has a version and a metadata lock, so that no transaction meets a definition two steps
+from its own.
+
+Its rows are the private part of a transaction (kv/transaction.py). They are invisible to others,
+are in no packet, and are gone when the transaction ends, also after a separate statement. The store
+never has such rows, so there is nothing to backfill, count, check or copy. AUTO_INCREMENT starts
+again in each transaction (`TransactionIds`), as in TiDB. Decision 103.
 """
 
 from collections.abc import Callable, Iterator
@@ -43,7 +45,7 @@ Place = tuple[str, str]
 
 
 class TemporaryTables:
-    """Of one session. `most_bytes`: what one table may hold, read at each commit."""
+    """The temporary tables of one session. `most_bytes`: a table's limit, read at each commit."""
 
     def __init__(self, services: Services, most_bytes: Callable[[], int]) -> None:
         self._tables: dict[Place, Table] = {}
@@ -66,15 +68,15 @@ class TemporaryTables:
         return len(self._tables)
 
     def find(self, database: str, name: str) -> Table | None:
-        """The temporary table of that name."""
+        """The temporary table of that name, or None."""
         return self._tables.get((database.lower(), name.lower()))
 
     def by_id(self, table_id: int) -> Table | None:
-        """The temporary table with that id."""
+        """The temporary table with that id, or None."""
         return self._by_id.get(table_id)
 
     def add(self, info: TableInfo, database: DatabaseInfo) -> None:
-        """A new table; `info` has an id of `new_id`."""
+        """Adds a new table; `info` has an id of `new_id`."""
         table = Table(info, 1, database, 1, self.base.schemas.evaluator)
         table.fences = ()
 
@@ -88,19 +90,19 @@ class TemporaryTables:
         self._by_id[info.id] = table
 
     def drop(self, table: Table) -> None:
-        """It is gone, with its rows."""
+        """Drops a table with its rows."""
         self._tables.pop((table.database.db_name.L, table.info.name.L), None)
         self._by_id.pop(table.info.id, None)
         self.store.drop(table.info.id)
 
 
 def new_id() -> int:
-    """An id no other table of this process has."""
+    """An id that no other table of this process has."""
     return next(_ids)
 
 
 class _Schemas(Schemas):
-    """The node's schemas; temporary tables come first."""
+    """The node's schemas, preceded by the temporary tables."""
 
     def __init__(self, base: Schemas, temporary: TemporaryTables) -> None:
         self.store = base.store
@@ -112,8 +114,8 @@ class _Schemas(Schemas):
         return self._base.database(txn, name)
 
     def table(self, txn: Transaction, database: str, name: str) -> Table:
-        found = self._temporary.find(database, name)
-        return self._base.table(txn, database, name) if found is None else found
+        table = self._temporary.find(database, name)
+        return self._base.table(txn, database, name) if table is None else table
 
     def lasting(self, txn: Transaction, database: str, name: str) -> Table:
         return self._base.table(txn, database, name)
@@ -139,7 +141,7 @@ class _Schemas(Schemas):
 
 
 class _Ids(IdAllocator):
-    """The node's ids; those of temporary tables are counted in the session's memory."""
+    """The node's ids; ids for temporary tables are counted in the session's memory."""
 
     def __init__(self, base: IdAllocator, temporary: TemporaryTables) -> None:
         self._base = base
@@ -153,29 +155,29 @@ class _Ids(IdAllocator):
     def peek(self, txn: Transaction, table_id: int, kind: IdKind = "auto") -> int:
         if table_id < LOCAL_IDS:
             return self._base.peek(txn, table_id, kind)
-        held = self._local.in_hand(table_id, kind)
-        if held is not None:
-            return held
+        next_id = self._local.in_hand(table_id, kind)
+        if next_id is not None:
+            return next_id
         with self._memory.read() as local:
             return self._local.peek(local, table_id, kind)
 
 
 class TransactionIds:
-    """Ids of the rows that one transaction has in global temporary tables, counted in memory."""
+    """Ids for the rows of one transaction in global temporary tables, counted in memory."""
 
     def __init__(self) -> None:
         self._memory = MemoryStore()
         self._ids = IdAllocator(self._memory)
-        self._known: set[int] = set()
+        self._started: set[int] = set()
 
     def of(self, info: TableInfo, first: Callable[[], int]) -> TableIds:
-        """Those of one table. `first`: what AUTO_INCREMENT begins with, asked once."""
+        """The ids for one table. `first`: the initial value of AUTO_INCREMENT, read once."""
 
         def put(txn: Transaction) -> None:
             txn.put(keys.revision(info.id), keys.number(1))
             txn.put(keys.meta("auto", info.id), keys.number(first() - 1))
 
-        if info.id not in self._known:
+        if info.id not in self._started:
             self._memory.transact(put)
-            self._known.add(info.id)
+            self._started.add(info.id)
         return self._ids.of(info)

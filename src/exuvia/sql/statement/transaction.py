@@ -1,16 +1,18 @@
-"""The transaction of a session: its snapshot, the tables it writes, what its end means.
+"""The transaction of a session: its snapshot, the tables it writes, and the meaning of its end.
 
-    statement alone (autocommit)     Conflict, SchemaChanged, a late 1062  -> run it again
+    separate statement (autocommit)  Conflict, SchemaChanged, a late 1062  -> run it again
     BEGIN ... COMMIT                 Conflict        -> 1213, all is rolled back (with row locks,
-                                                        see locks.py: of another front only)
+                                                        see locks.py: only for another front)
                                      SchemaChanged   -> 8028, all is rolled back
                                      a late 1062     -> that 1062; all is rolled back
 
-Before the first write to a table its metadata lock is taken, so that a schema change waits for
-this transaction instead of refusing it (DESIGN section 6). A table that only gave evidence (the
-other side of a foreign key, rows read FOR UPDATE) counts as written: its metadata lock is held and
-the commit validates its revision (law 1, decision 037). The fence of the member is required by
-every commit (law 2); a member without a lease commits nothing (law 8).
+The metadata lock of a table is taken before the first write to it. So a schema change waits for
+this transaction instead of failing it (DESIGN section 6). Evidence counts as a write: the other
+side of a foreign key, and rows read FOR UPDATE. Their table's metadata lock is held, and the commit
+validates its revision (law 1, decision 037).
+
+Every commit requires the fence of the member (law 2). A member without a lease commits nothing
+(law 8).
 """
 
 from collections.abc import Callable
@@ -42,12 +44,13 @@ from exuvia.sql.statement.services import Services
 from exuvia.sql.statement.temporary import TransactionIds
 from exuvia.stats.meta import TransactionDeltas
 
-_MOST_ABOUT = 4096  # characters of a statement that are shown to sessions waiting for it
+_MOST_ABOUT = 4096  # the part of a statement that sessions waiting for it may read
 
 
 class Closing(Refused):
-    """8028: a table that its writers are leaving. A transaction that nobody has read may wait until
-    its revision is another one, and begin again."""
+    """8028: a table whose writers are being drained by a schema change.
+
+    A transaction that has returned nothing may wait for the next revision and begin again."""
 
     def __init__(self, table: Table) -> None:
         error = ErrInfoSchemaChanged()
@@ -57,7 +60,7 @@ class Closing(Refused):
 
 
 class Savepoint(NamedTuple):
-    """A name, and the points in the transaction's writes and requirements it stands for."""
+    """A name, with the positions in the transaction's writes and requirements at that time."""
 
     name: str
     mark: int
@@ -65,7 +68,7 @@ class Savepoint(NamedTuple):
 
 
 class _InUse:
-    """with _InUse(snapshot): it is not idle."""
+    """A context in which the snapshot does not count as idle."""
 
     __slots__ = ("_snapshot",)
 
@@ -80,11 +83,11 @@ class _InUse:
 
 
 class OpenTransaction:
-    """One transaction of one session. `token` names it among the metadata locks.
+    """One transaction of one session. `token` identifies it among the metadata locks.
 
-    `answered`: a client has seen something of it. Until then it may begin again unnoticed.
-    `names`: what the tables it wrote were called then (database, table; lower case) -> id. To this
-    transaction they are called so until it ends, though others drop or rename them meanwhile."""
+    `answered`: a client has received a result. Until then it may begin again unnoticed.
+    `names`: (database, table), in lower case -> id of the tables it has written. The transaction
+    uses these names until it ends, even if others drop or rename the tables."""
 
     __slots__ = (
         "_end",
@@ -124,15 +127,15 @@ class OpenTransaction:
         end: End | None = None,
         temporary_bytes: Callable[[], int] = lambda: UNBOUNDED,
     ) -> None:
-        """`reads`: its snapshot is taken at once. `end`: by which a schema change may end it.
-        `temporary_bytes`: what it may write to one global temporary table.
-        Raises 8027, and then what the store raises."""
+        """`reads`: its snapshot is taken at once. `end`: called by a schema change to end it.
+        `temporary_bytes`: the limit for its rows in one global temporary table.
+        Raises 8027, and errors of the store."""
         self._services = services
         self._end = end
         self._tables: dict[int, Table] = {}
         self._relied: dict[int, Table] = {}
         self._read: set[int] = set()
-        self._private: set[int] = set()  # global temporary tables that it wrote
+        self._private: set[int] = set()  # global temporary tables that it has written
         self._temporary_bytes = temporary_bytes
         self._temporary_ids: TransactionIds | None = None
         self.names: dict[tuple[str, str], int] = {}
@@ -146,7 +149,7 @@ class OpenTransaction:
         self.read_committed = False
         self.first: Snapshot | None = None
         self.read_only = read_only
-        self.wrote = False  # rows of tables that others see too
+        self.wrote = False  # rows of shared tables
         self.savepoints: list[Savepoint] = []
         self.token = token
         try:
@@ -164,24 +167,24 @@ class OpenTransaction:
             services.locks.enter(token)
 
     def _snapshot(self) -> Snapshot:
-        """A fresh one of the store, of which clients have a share. Raises 1637."""
+        """A new snapshot of the store, within the share of clients. Raises 1637."""
         return self._services.store.snapshot(SnapshotUse.CLIENT)
 
     @property
     def writes(self) -> bool:
-        """Whether anything was written, or locked to be validated."""
+        """Whether it has written anything, or locked rows for validation."""
         return self.txn.has_writes
 
     def read_newest(self) -> None:
-        """Read what is committed now, until `read_first`: a current read.
+        """Reads the latest commits until `read_first`: a current read.
 
-        Its own snapshot is taken first: it is never younger than one that is written over. Where it
-        has none yet, its own is the newest."""
+        The transaction's snapshot is taken first, so it is never newer than a snapshot that is
+        overwritten. A transaction without a snapshot takes the latest as its own."""
         if self.txn.is_unread:
             self.txn.open()
             return
         newest = self._snapshot()
-        newest.in_use(True)  # until it is closed: it is the statement's alone
+        newest.in_use(True)  # until it is closed: only the statement uses it
         self.first = self.txn.read_from(newest)
         try:
             self.first.require_open()
@@ -190,13 +193,14 @@ class OpenTransaction:
             raise
 
     def statement(self) -> "_InUse":
-        """While a statement runs in it, the snapshot it began with is not idle."""
+        """A context in which the snapshot of the running statement does not count as idle."""
         return _InUse(self.txn.snapshot)
 
     def keep_newest(self) -> None:
-        """What the current read has read is the transaction's own snapshot from now on: nobody has
-        seen the one it began with. So who waited for a lock first sees, in plain reads too, what
-        its former holder committed (InnoDB's read view is made by the first plain read)."""
+        """Makes the current read's snapshot that of the transaction, whose own is still unread.
+
+        So after a wait for a lock, plain reads also see the commit of the former holder. InnoDB
+        creates its read view with the first plain read."""
         if self.first is None:
             return
         self.first.close()
@@ -205,40 +209,40 @@ class OpenTransaction:
         self.txn.keep_view()
 
     def read_first(self) -> None:
-        """Read the transaction's own snapshot again."""
+        """Returns to the transaction's own snapshot."""
         if self.first is not None:
             self.txn.read_from(self.first).close()
             self.first = None
 
     def undo(self, mark: int, expecting: Expected) -> None:
-        """Forget a statement: what it wrote, and what it required."""
+        """Undoes a statement: its writes and its requirements."""
         self.forget(mark)
         self.txn.forget_expected(expecting)
 
     def forget(self, mark: int) -> None:
-        """Undo what was written after the mark, and its counts."""
+        """Undoes the writes after the mark, and their counts."""
         self.txn.back_to(mark)
         self._ledger.back_to(mark)
 
     def adopt(self, services: Services, store: LocalStore) -> None:
-        """The session has got temporary tables: see them too."""
+        """Makes the session's new temporary tables visible."""
         self._services = services
         self.txn.store = store
         if self.txn.is_unread:
-            return  # `_snapshot` asks the services, which have them
+            return  # `_snapshot` will use the new services
         self.txn.read_from(store.over(self.txn.snapshot))
 
     def counted(self, table_id: int, rows: int, modified: int) -> None:
-        """A statement wrote so many rows of a (physical) table: for statistics."""
+        """Records the number of rows written to a (physical) table, for statistics."""
         if table_id >= LOCAL_IDS or table_id in self._private:
             return
         self._ledger.add(self.txn.mark(), table_id, rows, modified)
 
     def writing(self, table: Table, shared: bool) -> None:
-        """Take the metadata lock before the first write to a table, or before its rows are locked;
-        the commit validates its revision. `shared`: they are read FOR SHARE.
+        """Takes the metadata lock before the first write to a table, or before its rows are locked.
 
-        Raises 1792, 8028; SchemaChanged if the statement had better be planned anew."""
+        The commit validates the table's revision. `shared`: rows are read FOR SHARE. Raises 1792,
+        8028; SchemaChanged if the statement should be planned again."""
         table_id = table.info.id
         if table_id >= LOCAL_IDS:
             self._tables[table_id] = table
@@ -252,7 +256,7 @@ class OpenTransaction:
         writer.fence(self.txn, table)
 
     def ids_of(self, info: TableInfo) -> TableIds:
-        """The ids of its own rows of a global temporary table."""
+        """The ids for its rows in a global temporary table."""
         if self._temporary_ids is None:
             self._temporary_ids = TransactionIds()
         first = partial(self._services.ids.peek, self.txn, info.id)
@@ -278,7 +282,7 @@ class OpenTransaction:
 
     @property
     def may_yet_write(self) -> bool:
-        """Whether tables that it reads should wait a little for what it does next."""
+        """Whether schema changes should wait a little for a write that may follow its reads."""
         return self.explicit and self._metadata_lock and not self.read_only
 
     def reading(self, table: Table) -> None:
@@ -299,11 +303,11 @@ class OpenTransaction:
             locks.hold(self.token, table_id, table.revision, about, session, reads=True)
 
     def relying(self, table: Table) -> None:
-        """Evidence is taken from the table, which need not be written: the parent of a row, the
-        absence of children. As `writing`, but the plan's own revision is held: nobody will read
-        what is not written there through an older snapshot.
+        """Takes the metadata lock of a table that is only evidence: a row's parent, no children.
 
-        Raises 8028; SchemaChanged if the statement had better be planned anew."""
+        As `writing`, but it holds the plan's own revision: rows that are not written there are not
+        read through an older snapshot. Raises 8028; SchemaChanged if the statement should be
+        planned again."""
         table_id = table.info.id
         if self._tables.get(table_id) is not table and self._relied.get(table_id) is not table:
             if table_id not in self._tables and table_id not in self._relied:
@@ -316,8 +320,8 @@ class OpenTransaction:
         if self.explicit and self._metadata_lock and is_closing(table.info):
             raise Closing(table)
 
-    def _hold(self, table: Table, revision: int, held: dict[int, Table]) -> None:
-        """Take the metadata lock. `held`: where the table is known, unless it is planned anew."""
+    def _hold(self, table: Table, revision: int, tables: dict[int, Table]) -> None:
+        """Takes the metadata lock. `tables`: has the table, until it must be planned again."""
         if not self._metadata_lock:
             return
         locks, session = self._services.locks, self.token[0]
@@ -325,43 +329,43 @@ class OpenTransaction:
         about = without_secrets(self.about, _MOST_ABOUT)
         locks.hold(self.token, table.info.id, revision, about, session, end=self._end)
         if self.explicit:
-            self._look_ahead(table, held)
+            self._look_ahead(table, tables)
 
     def _look_back(self, table: Table, first: Snapshot) -> int:
-        """The revision of the first snapshot, which its metadata lock is to hold.
+        """The revision in the first snapshot, which the metadata lock has to hold.
 
-        A current read plans with the newest schema: it must be the first snapshot's, or next to
-        it. Before the lock is held, while nobody has read that snapshot, it must be the same: the
-        next step may be on its way."""
+        A current read plans with the latest schema, which may be one revision after the first
+        snapshot's. Before the lock is held, while that snapshot is unread, it must be the same
+        revision, because the next step may be in progress."""
         raw = first.get(keys.revision(table.info.id))
         revision = 0 if raw is None else keys.read_number(raw[8:])
         if table.revision > revision:
-            held = self.answered or table.info.id in self._tables
-            if table.revision > revision + (1 if held else 0):
+            is_pinned = self.answered or table.info.id in self._tables
+            if table.revision > revision + (1 if is_pinned else 0):
                 raise ErrInfoSchemaChanged()
         return revision
 
     def learn(self) -> bool:
-        """Let the first snapshot's tables read what was written under the next revision.
+        """Lets tables of the first snapshot read rows written under the next revision.
 
-        True if there is any."""
-        found = False
+        Returns whether there are any."""
+        learned = False
         for table_id, later in self._tables.items():
             table = self._services.schemas.table_by_id(self.txn, table_id)
             if table is not None and table.revision < later.revision:
                 table.learn(later.info)
-                found = True
-        return found
+                learned = True
+        return learned
 
-    def _look_ahead(self, table: Table, held: dict[int, Table]) -> None:
-        """Whether the table moved before the lock was seen: the next step may be on its way then.
+    def _look_ahead(self, table: Table, tables: dict[int, Table]) -> None:
+        """Checks whether the table has changed before the lock was visible to others.
 
-        What can still be planned anew is. A snapshot that a client has read stays: it can write
-        one revision late if its commit is in time, and not later."""
+        The next step may then be in progress. A statement that can be planned again is. A snapshot
+        that a client has read stays: it can write one revision late if its commit is in time."""
         snapshot = self._services.store.snapshot()
         try:
             if snapshot.order == self.txn.seen_at.get(table):
-                return  # nobody has committed since the table was seen to be this
+                return  # no commit since the table was verified
             raw = snapshot.get(keys.revision(table.info.id))
         finally:
             snapshot.close()
@@ -369,13 +373,13 @@ class OpenTransaction:
         if revision == table.revision:
             return
         if self.first is not None or not self.answered:
-            del held[table.info.id]
+            del tables[table.info.id]
             raise SchemaChanged(keys.revision(table.info.id))
         if revision > table.revision + 1:
             raise ErrInfoSchemaChanged()
 
     def commit(self) -> None:
-        """Commit. Raises what the store raises; the transaction is over in any case."""
+        """Commits. Raises errors of the store; the transaction is over in any case."""
         try:
             if self.writes:
                 services = self._services
@@ -389,7 +393,7 @@ class OpenTransaction:
             self.close()
 
     def commit_for_client(self) -> None:
-        """Commit an explicit transaction; refusals of the store become MySQL's errors."""
+        """Commits an explicit transaction; errors of the store become MySQL's errors."""
         try:
             self.commit()
         except Conflict as conflict:
@@ -398,7 +402,7 @@ class OpenTransaction:
             raise self.explain(duplicate) from None
 
     def explain(self, error: Duplicate) -> Duplicate:
-        """A Duplicate of the store with MySQL's text: its key names the table."""
+        """A Duplicate of the store with MySQL's text; its key identifies the table."""
         physical_id = int.from_bytes(error.key[1:9], "big")
         for table in self._tables.values():
             if physical_id == table.info.home and table.info.global_indexes:
@@ -413,7 +417,7 @@ class OpenTransaction:
         return error
 
     def _written(self, table: Table, key: bytes) -> Row | None:
-        """The row of the transaction that has this key, of a row or of a unique index."""
+        """The transaction's row with this key, which is a key of a row or of a unique index."""
         if not self.txn.is_own(key):
             return None
         payload = self.txn.get(key)
@@ -427,7 +431,7 @@ class OpenTransaction:
         return None if payload is None else table.decode(payload)
 
     def close(self) -> None:
-        """Roll back what is not committed and let the metadata locks go. Twice is harmless."""
+        """Rolls back uncommitted writes and releases the metadata locks. May be called twice."""
         self.read_first()
         self.txn.rollback()
         if self.explicit:
@@ -438,16 +442,16 @@ class OpenTransaction:
     # -- savepoints --------------------------------------------------------------------------------
 
     def savepoint(self, name: str) -> None:
-        """Set a savepoint; one of the same name is moved."""
-        wanted = name.lower()
-        self.savepoints = [point for point in self.savepoints if point.name != wanted]
-        self.savepoints.append(Savepoint(wanted, self.txn.mark(), self.txn.expecting()))
+        """Sets a savepoint, replacing one of the same name."""
+        lower = name.lower()
+        self.savepoints = [point for point in self.savepoints if point.name != lower]
+        self.savepoints.append(Savepoint(lower, self.txn.mark(), self.txn.expecting()))
 
     def back_to(self, name: str) -> None:
-        """Undo what was written after the savepoint, which stays. Raises 1305.
+        """Undoes the writes after the savepoint, which stays. Raises 1305.
 
-        Without the metadata lock a table may change meanwhile: as in TiDB, one that was written
-        only after the savepoint does not make COMMIT 8028."""
+        Without the metadata lock a table may have changed meanwhile. As in TiDB, a table that was
+        written only after the savepoint does not fail the COMMIT with 8028."""
         position = self._position(name)
         _, mark, expecting = self.savepoints[position]
         self.txn.back_to(mark, keep_locks=True)
@@ -457,17 +461,17 @@ class OpenTransaction:
         del self.savepoints[position + 1 :]
 
     def release(self, name: str) -> None:
-        """Forget a savepoint and those set after it. Raises 1305."""
+        """Removes a savepoint and those set after it. Raises 1305."""
         del self.savepoints[self._position(name) :]
 
     def _position(self, name: str) -> int:
-        wanted = name.lower()
+        lower = name.lower()
         for position, point in enumerate(self.savepoints):
-            if point.name == wanted:
+            if point.name == lower:
                 return position
         raise ErrSpDoesNotExist("SAVEPOINT", name)
 
 
 def lost(conflict: Conflict) -> Exception:
-    """What a client is told of a conflict it has to handle: 1213, or 8028 for a schema change."""
+    """The client's error for a conflict: 1213, or 8028 for a schema change."""
     return ErrInfoSchemaChanged() if isinstance(conflict, SchemaChanged) else ErrLockDeadlock()

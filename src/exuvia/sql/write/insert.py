@@ -786,7 +786,7 @@ class RowInserter:
                 self._affected += 1
                 self._first_id = self._first_id or given
                 if given and self._alone is not None:
-                    self._alone.given(self._table.row_prefix + keys.i64(given))
+                    self._alone.add_new_key(self._table.row_prefix + keys.i64(given))
             except Duplicate as taken:
                 if self._policy == "insert":
                     raise
