@@ -12,7 +12,7 @@ from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import Standing
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.kernels import rewrite
-from exuvia.sql.write.rows import Twins
+from exuvia.sql.write.rows import SiblingWrites
 from support.scripts import Play, check, scripts
 
 
@@ -78,7 +78,7 @@ def test_a_planted_bug_is_found(plant, monkeypatch):
 
 
 def twins_are_left(patch):
-    patch.setattr(Twins, "leaving", lambda self, part, handle, row: [])
+    patch.setattr(SiblingWrites, "leaving", lambda self, part, handle, row: [])
 
 
 def the_new_index_has_no_tombstones(patch):

@@ -64,7 +64,7 @@ from exuvia.pipeline.kernels.clean import Clean
 from exuvia.pipeline.kernels.rekey import MoveToIds
 from exuvia.sql.statement.transaction import OpenTransaction
 from exuvia.sql.write.foreign_keys import ForeignKeyChecker
-from exuvia.sql.write.rows import Twins
+from exuvia.sql.write.rows import SiblingWrites
 
 
 @contextmanager
@@ -304,10 +304,10 @@ def dead_too_soon() -> Iterator[None]:
 def twin_not_required() -> Iterator[None]:
     """The commit does not require that a missing copy is still missing."""
 
-    def is_there(self: Twins, twin: Table, handle: bytes) -> bool:
-        return self._txn.get(twin.row_prefix + handle) is not None
+    def is_there(self: SiblingWrites, sibling: Table, handle: bytes) -> bool:
+        return self._txn.get(sibling.row_prefix + handle) is not None
 
-    with _replaced(Twins, "_is_there", is_there):
+    with _replaced(SiblingWrites, "_is_there", is_there):
         yield
 
 
@@ -328,7 +328,7 @@ def old_set_forgotten() -> Iterator[None]:
 @contextmanager
 def twin_left() -> Iterator[None]:
     """A row that changes its partition does not remove its copy."""
-    with _replaced(Twins, "leaving", lambda self, part, handle, row: []):
+    with _replaced(SiblingWrites, "leaving", lambda self, part, handle, row: []):
         yield
 
 

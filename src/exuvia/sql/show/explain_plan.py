@@ -180,7 +180,7 @@ class Explaining(ExplainedStatement):
             elif isinstance(plan, UpdateFound | DeleteFound):
                 query_plan = relational.plan(plan.query, context, handles=True)
                 inner = [_Ran(query_plan, plan.query, self)]
-                plan.found = lambda node, at: (query_plan.columns, list(inner[0].run(at).rows))
+                plan.find_rows = lambda node, at: (query_plan.columns, list(inner[0].run(at).rows))
         with watch.within(top.done):
             answer = plan.run(context)
         top.done.rows = 0

@@ -1,22 +1,22 @@
 """`SET a = x, b = y`: new values of a row.
 
-    UPDATE             every expression sees the row as it was (TiDB; MySQL goes left to right)
-    ON DUPLICATE KEY   each expression sees the assignments before it
+    UPDATE             all expressions read the old row (as in TiDB; MySQL assigns left to right)
+    ON DUPLICATE KEY   each expression reads the assignments before it
 
-    apply(old row, more, context) -> new row    `more`: values behind the row that expressions may
-                                                read (ON DUPLICATE KEY UPDATE's new row)
+    apply(old row, more, context) -> new row    `more`: values after the row for the expressions
+                                                (the new row of ON DUPLICATE KEY UPDATE)
 
-A column with ON UPDATE CURRENT_TIMESTAMP that is not named takes the time when another one
+A column with ON UPDATE CURRENT_TIMESTAMP that is not assigned is set to the time if another column
 changed.
 
-What a column gets that a statement does not name: its default, the time, an id.
+The value of a column that a statement does not name is its default, the time, or an id:
 
 constant default    the same value in every row
-CURRENT_TIMESTAMP   the statement's time, cut to the column's digits
+CURRENT_TIMESTAMP   the statement's time, truncated to the column's digits
 DEFAULT (expr)      evaluated for each row
-AUTO_INCREMENT      given later (write/insert.py)
+AUTO_INCREMENT      set later (write/insert.py)
 generated           NULL here; computed before the row is written (write/rows.py)
-none                NULL; for NOT NULL 1364, and with IGNORE a warning and the type's zero
+no default          NULL; for NOT NULL 1364, and with IGNORE a warning and the type's zero
 """
 
 from collections.abc import Callable, Sequence
@@ -62,7 +62,7 @@ ColumnSource = Callable[[Execution], Value]
 
 
 def now_for(column: ColumnInfo, context: Execution) -> Value:
-    """The statement's time as the column holds it."""
+    """The statement's time as stored in the column."""
     if column.type.Tp not in (TypeCode.DATETIME, TypeCode.TIMESTAMP):
         return None
     now = context.utc_now if column.type.Tp == TypeCode.TIMESTAMP else context.now
@@ -70,14 +70,14 @@ def now_for(column: ColumnInfo, context: Execution) -> Value:
 
 
 def constant_default(column: ColumnInfo) -> Value:
-    """The default, where it is one value for all rows; None otherwise."""
+    """The default if it is the same value for all rows, else None."""
     if column.auto_increment or column.default_is_expr or is_now_default(column):
         return None
     return values.default_of(column)
 
 
 def source_of(column: ColumnInfo) -> ColumnSource | None:
-    """How to get the column's default at a run; None where `constant_default` is all there is."""
+    """Returns a function to the column's default; None if `constant_default` is enough."""
     if column.auto_increment or column.is_generated:
         return None
     if is_now_default(column):
@@ -85,7 +85,7 @@ def source_of(column: ColumnInfo) -> ColumnSource | None:
     if column.default_is_expr:
         return _expression(column)
     if column.not_null and column.type.Tp == TypeCode.ENUM and column.default is None:
-        return lambda context: 1  # MySQL's: the first of its values
+        return lambda context: 1  # MySQL's default: the first element
     lacks = column.not_null or column.type.Flag & Flag.NO_DEFAULT_VALUE
     if lacks and values.default_of(column) is None:
         return _missing(column)
@@ -96,27 +96,27 @@ def _expression(column: ColumnInfo) -> ColumnSource:
     tree = parse_expression(str(column.default))
 
     def source(context: Execution) -> Value:
-        whole: Any = context  # an expression is planned with all of its statement
+        whole: Any = context  # an expression is planned with its whole statement
         value, kind = relational.scalar_value(tree, whole, "expression")
         mode = (STRICT if context.strict else LENIENT)._replace(zone=context.zone)
         try:
             return assign_to(column, kind, mode)(value, 1)
         except Refused as error:
-            said = _as_cast(error, value, kind, column)
+            cast_error = _as_cast(error, value, kind, column)
             if context.strict or error.code not in NARROWED:
-                raise said from None
-            context.note(said.code, said.message)
+                raise cast_error from None
+            context.note(cast_error.code, cast_error.message)
             return narrowed(value, kind, column, mode)
 
     return source
 
 
 def _as_cast(error: Refused, value: Value, kind: FieldType, column: ColumnInfo) -> Refused:
-    """What a default's expression gives is cast: TiDB words its refusal so, blanks unfilled."""
-    said = updated(error, value, kind, column.type)
-    if said is error and error.code == WarnDataTruncated.code:
+    """The error of a DEFAULT expression, with TiDB's text for casts and its unfilled blanks."""
+    cast_error = updated(error, value, kind, column.type)
+    if cast_error is error and error.code == WarnDataTruncated.code:
         return WarnDataTruncated.with_text("Data truncated for column '%s' at row %d")
-    return said
+    return cast_error
 
 
 def _missing(column: ColumnInfo) -> ColumnSource:
@@ -131,7 +131,7 @@ def _missing(column: ColumnInfo) -> ColumnSource:
 
 
 def default_for(column: ColumnInfo, context: Execution) -> Value:
-    """The value of the word DEFAULT. Raises 1364."""
+    """The value of DEFAULT. Raises 1364."""
     source = source_of(column)
     return constant_default(column) if source is None else source(context)
 
@@ -142,7 +142,7 @@ Getter = Callable[[Row, Execution], Value]
 
 
 class Given(NamedTuple):
-    """A value that was computed before: its place behind the row, and its type."""
+    """A value that the query has computed: its position after the row, and its type."""
 
     place: int
     type: FieldType
@@ -198,9 +198,9 @@ class Assignments:
         """The row with its new values. Raises 1048, 1264, 1265, ... with column and row number."""
         width = len(old)
         row = [*old, *more] if more else list(old)
-        seen = row if self._in_turn or len(self._steps) == 1 else row.copy()
+        read_from = row if self._in_turn or len(self._steps) == 1 else row.copy()
         for step in self._steps:
-            value = step.getter(seen, context)
+            value = step.getter(read_from, context)
             row[step.position] = self._assigned(step, value, context, number)
         if more:
             del row[width:]
@@ -217,11 +217,13 @@ class Assignments:
         try:
             stored = step.assign(value, number)
         except Refused as error:
-            said = error if self._in_turn else updated(error, value, step.kind, step.column.type)
+            update_error = (
+                error if self._in_turn else updated(error, value, step.kind, step.column.type)
+            )
             if error.code not in self._forgiven:
-                raise said from None
-            said = overflowed(said, value, step.kind, step.column.type)
-            context.note(said.code, said.message)
+                raise update_error from None
+            update_error = overflowed(update_error, value, step.kind, step.column.type)
+            context.note(update_error.code, update_error.message)
             return narrowed(value, step.kind, step.column, self._mode)
         if step.loss is not None:
             step.loss(value, stored, context, number)

@@ -1,10 +1,12 @@
-"""CHECK constraints of a row that is about to be written: 3819 for the first that is false.
+"""CHECK constraints of a row before it is written: 3819 for the first that is false.
 
-A condition depends on the row alone, not on the session or the clock (schema/check.py refuses
-others). So a row that once satisfied it always does. NULL is not false. Bound once for a table.
+A condition depends only on the row, not on the session or the clock (schema/check.py refuses
+others). So a row that has satisfied it always does. NULL is not false. Conditions are bound once
+per table.
 
-While columns change, a CHECK that may have another result is also evaluated on the future row. That
-has the new types of its columns, and generated columns computed again (catalog/rules.py).
+While columns change, a CHECK that may have another result is also evaluated on the future row. This
+row has the new types of its columns, and its generated columns are computed again
+(catalog/rules.py).
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +30,7 @@ _KEPT = "checks"
 
 
 class RowCheck(NamedTuple):
-    """One constraint: its name, the positions it reads, whether a row breaks it, its condition."""
+    """A constraint: its name, the positions it reads, whether a row violates it, its condition."""
 
     name: str
     reads: tuple[int, ...]
@@ -37,8 +39,9 @@ class RowCheck(NamedTuple):
 
 
 def row_check(info: ConstraintInfo, scope: Scope) -> RowCheck:
-    """The constraint, bound to the positions of the columns of `scope` (generated.scope_of). Raises
-    1054, 1582, ... as binding does."""
+    """The constraint, bound to the positions of the columns of `scope` (generated.scope_of).
+
+    Raises 1054, 1582, ... as `bind`."""
     bound = bind_condition(parse_expression(info.expr_string), scope)
     call, kind = compile_expression(bound), bound.type
 
@@ -51,39 +54,42 @@ def row_check(info: ConstraintInfo, scope: Scope) -> RowCheck:
 
 
 class ComingCheck(NamedTuple):
-    """One constraint, bound to the columns as they will be, and what is computed for it first."""
+    """A constraint bound to the columns after the change, and the columns to compute before it."""
 
     check: RowCheck
     computed: tuple[GeneratedColumn, ...]
     reads: tuple[int, ...]  # positions of stored columns
 
     def breaks(self, row: list[Value], env: Env) -> bool:
-        """Whether it is false of a row whose changing columns are converted. Computes into the row.
-        Raises what a generated column refuses."""
-        for each in self.computed:
-            row[each.position] = each.nearest(row, env)
+        """Whether it is false for a row whose changing columns are converted.
+
+        Computes columns of the row. Raises errors of generated columns."""
+        for column in self.computed:
+            row[column.position] = column.nearest(row, env)
         return self.check.breaks(row, env)
 
 
 def coming_check(info: ConstraintInfo, table: TableInfo) -> ComingCheck:
-    """The constraint under the table's `coming_columns`. Raises 1054, 1267, ... as binding does."""
+    """The constraint with the table's `coming_columns`. Raises 1054, 1267, ... as `bind`."""
     columns = coming_columns(table)
     check = row_check(info, scope_of(columns))
-    virtual = [each for each in generated_columns(evolve(table, cols=columns)) if _is_read(each)]
+    virtual = [
+        column for column in generated_columns(evolve(table, cols=columns)) if _is_read(column)
+    ]
     reads, computed = set(check.reads), list[GeneratedColumn]()
-    for each in reversed(virtual):
-        if each.position in reads:
-            reads = reads - {each.position} | set(each.reads)
-            computed.insert(0, each)
+    for column in reversed(virtual):
+        if column.position in reads:
+            reads = reads - {column.position} | set(column.reads)
+            computed.insert(0, column)
     return ComingCheck(check, tuple(computed), tuple(sorted(reads)))
 
 
-def _is_read(each: GeneratedColumn) -> bool:
-    return each.column.is_virtual and not each.is_array
+def _is_read(column: GeneratedColumn) -> bool:
+    return column.column.is_virtual and not column.is_array
 
 
 class RowChecks:
-    """What every row of a table must obey."""
+    """The constraints of every row of a table."""
 
     def __init__(
         self, checks: Sequence[RowCheck], coming: Sequence[ComingCheck], table: Table
@@ -93,11 +99,11 @@ class RowChecks:
         self._table = table
 
     def judge(self, row: list[Value], env: Env, old: list[Value] | None = None) -> None:
-        """Raises 3819, what a condition refuses in a strict write (1292, 1365), and what the row
-        meets in a column that changes. `old`: the row that it replaces."""
-        for each in self._checks:
-            if each.breaks(row, env):
-                raise ErrCheckConstraintViolated(each.name)
+        """Raises 3819, errors of conditions in a strict write (1292, 1365), and errors of changing
+        columns. `old`: the row that is replaced."""
+        for check in self._checks:
+            if check.breaks(row, env):
+                raise ErrCheckConstraintViolated(check.name)
         if self._coming:
             coming, lenient = writer.as_written(self._table, row, old), PlainEnv()
             for one in self._coming:
@@ -106,27 +112,27 @@ class RowChecks:
 
 
 def misfits(checks: Sequence[ConstraintInfo], table: Table) -> Callable[[Sequence[Value]], None]:
-    """What a row must pass while it may change places with rows that obey these: 1737."""
+    """Returns a check of rows while they may be exchanged with rows of these constraints: 1737."""
     scope = scope_of(table.info.cols)
-    found = [row_check(each, scope) for each in checks]
+    checks_of_row = [row_check(constraint, scope) for constraint in checks]
     env = PlainEnv()
 
     def check(row: Sequence[Value]) -> None:
-        if any(each.breaks(row, env) for each in found):
+        if any(check.breaks(row, env) for check in checks_of_row):
             raise ErrRowDoesNotMatchPartition()
 
     return check
 
 
 def row_checks(table: Table) -> RowChecks | None:
-    """The constraints a writer of the table obeys; None where there are none."""
+    """The constraints for writers of the table; None if it has no constraints."""
     if table.info.constraint_info is None:
         return None
     if _KEPT not in table.caches:
-        binding = [each for each in table.info.checks if each.binds]
+        binding = [constraint for constraint in table.info.checks if constraint.binds]
         scope = scope_of(table.info.cols)
-        found = [row_check(each, scope) for each in binding]
-        coming = [coming_check(each, table.info) for each in coming_checks(table.info)]
-        table.caches[_KEPT] = RowChecks(found, coming, table) if found else None
-    kept: RowChecks | None = table.caches[_KEPT]
-    return kept
+        checks = [row_check(constraint, scope) for constraint in binding]
+        coming = [coming_check(constraint, table.info) for constraint in coming_checks(table.info)]
+        table.caches[_KEPT] = RowChecks(checks, coming, table) if checks else None
+    cached: RowChecks | None = table.caches[_KEPT]
+    return cached

@@ -1,30 +1,33 @@
-"""Rules for the pipeline, which finds `judge` by its name (pipeline/verify/rules.py): the rows that
-stand are held to what rows that are written are held to.
+"""Rules for existing rows, which have to satisfy what new rows do.
+
+The pipeline imports `judge` by its name (pipeline/verify/rules.py): do not rename it.
 
     check          the condition, by columns                              3819
-    coming check   likewise, with columns as they will be                 3819
-    foreign key    has each value a parent                                1452
-    exchange       the CHECKs of where rows are to go, by columns         1737
-    types          every value is one of its column's type, by columns    8223
+    coming check   the condition with the columns after the change        3819
+    foreign key    each value has a parent                                1452
+    exchange       the CHECKs of the other table, by columns              1737
+    types          each value is in its column's type, by columns         8223
 
-All read one snapshot, which is taken after every writer enforces the rule.
+All rules read one snapshot, taken after all writers enforce the rule.
 
-A condition is held against many rows at once by DuckDB over Arrow columns (sql/duck/render.py):
+DuckDB evaluates a condition for many rows at once over Arrow columns (sql/duck/render.py):
 
-    columns -> a batch c<position>, ... -> which rows make it false
+    columns -> a batch c<position>, ... -> the rows for which it is false
 
-What the renderer has no faithful form for it evaluates itself, row by row. Where DuckDB refuses a
-chunk, a column has more digits than it knows, or whole numbers are added or multiplied (it turns
-`a + 1 > 0` into a comparison that cannot overflow), nothing is said: the caller looks at the rows
-one by one, and meets the error in MySQL's words.
+The renderer evaluates an expression without an exact SQL form row by row. Some chunks have no
+result, and the caller then evaluates row by row, with MySQL's errors:
 
-Rows without a parent are found by the keys that their parents would have, each once and sorted, met
-with the store in one call:
+  - DuckDB refuses the chunk;
+  - a column has more digits than DuckDB supports;
+  - integers are added or multiplied: DuckDB turns `a + 1 > 0` into a comparison without overflow.
 
-    the primary key, a unique index, of just these columns    one key a value: by columns
-    any other index, keys that may be cut, other types        each value once, by the finder
+Rows without a parent are found by the keys of their parents, deduplicated and sorted, which are
+read with one call of the store:
 
-A NULL among the values needs no parent.
+    the primary key or a unique index of exactly these columns    a key for each value, by columns
+    another index, truncated keys, other types                    each value once, by the finder
+
+A row with a NULL needs no parent.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -69,7 +72,7 @@ _ARITHMETIC = frozenset({"+", "-", "*", "div", "negative", "abs"})
 
 
 class VectorCheck:
-    """One condition, bound to the positions of its table's columns. Not thread-safe."""
+    """A condition, bound to the positions of its table's columns. Not thread-safe."""
 
     def __init__(self, bound: Expr, columns: Sequence[ColumnInfo]) -> None:
         self._reads = sorted(columns_of(bound))
@@ -84,7 +87,7 @@ class VectorCheck:
         )
 
     def broken(self, columns: Columns) -> list[int] | None:
-        """The rows of which it is false; None where the rows must be looked at one by one."""
+        """The rows for which it is false; None if the rows must be checked one by one."""
         import duckdb
 
         if not self._fits or not self._reads:
@@ -127,11 +130,11 @@ def _leaf(expr: Expr) -> str:
     return f"c{expr.position}"
 
 
-# -- foreign keys vector ---------------------------------------------------------------------------
+# -- foreign keys by columns -----------------------------------------------------------------------
 
 
 class Parents:
-    """The rows a foreign key refers to, in one snapshot."""
+    """The parent rows of a foreign key, in one snapshot."""
 
     def __init__(self, finder: Finder) -> None:
         self._finder = finder
@@ -144,26 +147,26 @@ class Parents:
             self._prefix = table.form(self._index).prefix
 
     def missing(self, txn: Transaction, own: Sequence[Vector]) -> list[int]:
-        """The rows without a parent, in order."""
+        """The numbers of the rows without a parent, in order."""
         nulls = _any_null(own)
         if not self._is_by_key(own):
             return self.one_by_one(txn, own)
-        found = self._keys(own).dictionary_encode()
-        keys = [self._prefix + value for value in found.dictionary.to_pylist()]
-        held = self._held(txn, keys)
-        lacks = np.array([key not in held for key in keys], dtype=bool)
-        bad = lacks[np.asarray(found.indices)]
+        encoded = self._keys(own).dictionary_encode()
+        keys = [self._prefix + value for value in encoded.dictionary.to_pylist()]
+        existing = self._existing(txn, keys)
+        lacks = np.array([key not in existing for key in keys], dtype=bool)
+        bad = lacks[np.asarray(encoded.indices)]
         return [int(n) for n in np.flatnonzero(bad if nulls is None else bad & ~nulls)]
 
-    def _held(self, txn: Transaction, keys: list[bytes]) -> set[bytes]:
-        wanted = sorted(keys)
-        pairs = zip(wanted, txn.get_many(wanted), strict=True)
+    def _existing(self, txn: Transaction, keys: list[bytes]) -> set[bytes]:
+        sorted_keys = sorted(keys)
+        pairs = zip(sorted_keys, txn.get_many(sorted_keys), strict=True)
         if self._prefix == self._finder.table.row_prefix:
             return {key for key, payload in pairs if payload is not None}
         return {key for key, payload in pairs if payload is not None and is_live(payload)}
 
     def _is_by_key(self, own: Sequence[Vector]) -> bool:
-        """Whether a parent's key follows from the values as they are held."""
+        """Whether a parent's key follows directly from the stored values."""
         if self._index is None and not self._is_number:
             return False
         return all(
@@ -174,33 +177,33 @@ class Parents:
         )
 
     def _keys(self, own: Sequence[Vector]) -> pa.Array:
-        """What the parents' keys have behind their prefix."""
+        """The keys of the parents without their prefix."""
         if self._is_number:
             words = np.ascontiguousarray(key_batch.sortable(own[0]).astype(">u8"))
             size = pa.binary(words.dtype.itemsize)
             plain = pa.Array.from_buffers(size, len(words), [None, pa.py_buffer(words)])
             return plain.cast(pa.binary())
         parts = [
-            key_batch.part_bytes(Vector(field, each.values, each.nulls), -1)
-            for field, each in zip(self._fields, own, strict=True)
+            key_batch.part_bytes(Vector(field, vector.values, vector.nulls), -1)
+            for field, vector in zip(self._fields, own, strict=True)
         ]
         return key_batch.join_rows(parts)
 
     def one_by_one(self, txn: Transaction, own: Sequence[Vector]) -> list[int]:
-        known: dict[tuple[object, ...], bool] = {}
-        found = []
-        for n, values in enumerate(zip(*(each.to_list() for each in own), strict=True)):
+        has_parent: dict[tuple[object, ...], bool] = {}
+        missing = []
+        for n, values in enumerate(zip(*(vector.to_list() for vector in own), strict=True)):
             if None in values:
                 continue
-            if values not in known:
-                known[values] = self._finder.first(txn, values) is not None
-            if not known[values]:
-                found.append(n)
-        return found
+            if values not in has_parent:
+                has_parent[values] = self._finder.first(txn, values) is not None
+            if not has_parent[values]:
+                missing.append(n)
+        return missing
 
 
 def _whole_key(finder: Finder) -> IndexInfo | None:
-    """The index whose keys are just these values, never cut; None where there is none."""
+    """The index whose keys are exactly these values, never truncated, or None."""
     index = finder.index
     if index is None or len(index.idx_cols) != len(finder.positions):
         return None
@@ -213,20 +216,20 @@ def _scale(field: FieldType) -> tuple[int, int]:
 
 
 def _any_null(own: Sequence[Vector]) -> Array | None:
-    found: Array | None = None
-    for each in own:
-        if each.nulls is not None:
-            found = each.nulls if found is None else found | each.nulls
-    return found
+    nulls: Array | None = None
+    for vector in own:
+        if vector.nulls is not None:
+            nulls = vector.nulls if nulls is None else nulls | vector.nulls
+    return nulls
 
 
-# -- checks judge ----------------------------------------------------------------------------------
+# -- rules ----------------------------------------------------------------------------------------
 
 Row = Sequence[Value]
 
 
 class _Rule:
-    """What both have in common: columns to read, and a row as text."""
+    """The common part of rules: the columns to read, and the text of a row."""
 
     def __init__(self, table: Table, reads: Sequence[int]) -> None:
         own = [*table.handle_positions, *reads]
@@ -235,11 +238,11 @@ class _Rule:
 
     def text(self, row: Row) -> str:
         """(id=7, a=-1): the primary key, and what the rule reads."""
-        shown = [
+        texts = [
             f"{column.name.O}={'NULL' if value is None else text_of(value, column.type)}"
             for column, value in zip(self._columns, row, strict=True)
         ]
-        return f"({', '.join(shown)})"
+        return f"({', '.join(texts)})"
 
 
 class CheckRule(_Rule):
@@ -251,27 +254,28 @@ class CheckRule(_Rule):
         super().__init__(table, self._check.reads)
 
     def offends(self, columns: Columns) -> list[int]:
-        """Where the condition is false: by columns, row by row where they cannot say."""
-        found = self._vector.broken(columns)
-        return self.one_by_one(columns) if found is None else found
+        """The rows for which the condition is false: by columns if possible, else row by row."""
+        broken = self._vector.broken(columns)
+        return self.one_by_one(columns) if broken is None else broken
 
     def one_by_one(self, columns: Columns) -> list[int]:
         env, whole = PlainEnv(), [None] * self._width
-        found = []
+        broken = []
         for n, row in enumerate(columns.to_rows()):
             for place, value in zip(columns.positions, row, strict=True):
                 whole[place] = value
             if self._check.breaks(whole, env):
-                found.append(n)
-        return found
+                broken.append(n)
+        return broken
 
     def refusal(self) -> Refused:
         return ErrCheckConstraintViolated(self._name)
 
 
 class ComingCheckRule(_Rule):
-    """A CHECK of a table whose columns change, evaluated with the future columns. Their values are
-    in hidden columns; generated columns are computed again."""
+    """A CHECK of a table whose columns change, evaluated with the columns after the change.
+
+    Their values are in hidden columns; generated columns are computed again."""
 
     def __init__(self, table: Table, info: ConstraintInfo) -> None:
         self._coming = coming_check(info, table.info)
@@ -286,32 +290,32 @@ class ComingCheckRule(_Rule):
         return self._coming.check.bound
 
     def offends(self, columns: Columns) -> list[int]:
-        """Where the condition will be false."""
-        found = None if self._vector is None else self._vector.broken(columns)
-        if found is not None:
-            return found
-        env, found = PlainEnv(), []
+        """The rows for which the condition will be false."""
+        broken = None if self._vector is None else self._vector.broken(columns)
+        if broken is not None:
+            return broken
+        env, broken = PlainEnv(), []
         for n, row in enumerate(columns.to_rows()):
             whole: list[Value] = [None] * self._width
             for place, value in zip(columns.positions, row, strict=True):
                 whole[place] = value
             if self._coming.breaks(whole, env):
-                found.append(n)
-        return found
+                broken.append(n)
+        return broken
 
     def refusal(self) -> Refused:
         return ErrCheckConstraintViolated(self._coming.check.name)
 
 
 class ExchangeRule(_Rule):
-    """CHECKs of the other side of an exchange, all of them."""
+    """All CHECKs of the other side of an exchange."""
 
     def __init__(self, table: Table, infos: Sequence[ConstraintInfo]) -> None:
-        self._rules = [CheckRule(table, each) for each in infos]
+        self._rules = [CheckRule(table, constraint) for constraint in infos]
         super().__init__(table, [n for rule in self._rules for n in rule.positions])
 
     def offends(self, columns: Columns) -> list[int]:
-        """Where one of them is false."""
+        """The rows for which a CHECK is false."""
         return sorted({n for rule in self._rules for n in rule.offends(columns)})
 
     def refusal(self) -> Refused:
@@ -319,12 +323,12 @@ class ExchangeRule(_Rule):
 
 
 class ChildRule(_Rule):
-    """A foreign key: every row has a parent, or a NULL."""
+    """A foreign key: every row has a parent or a NULL."""
 
     def __init__(self, txn: Transaction, table: Table, key: FkInfo) -> None:
         self._txn = txn
         places = {column.id: n for n, column in enumerate(table.info.cols)}
-        own = [places[each] for each in key.exuvia_cols]
+        own = [places[column_id] for column_id in key.exuvia_cols]
         super().__init__(table, own)
         self._own = own
         parent = _table(txn, meta.parent_of(txn, key.exuvia_link))
@@ -332,15 +336,15 @@ class ChildRule(_Rule):
         self._parents = None
         if parent is not None and ids is not None:
             self._parents = Parents(Finder(parent, ids))
-        shown = names_of(key, table, parent)
-        self._text = key_text(shown, table.database.db_name.O, table.info.name.O)
+        current_key = names_of(key, table, parent)
+        self._text = key_text(current_key, table.database.db_name.O, table.info.name.O)
 
     def offends(self, columns: Columns) -> list[int]:
-        """Where no parent has the values."""
+        """The rows without a parent."""
         own = [columns.column(n) for n in self._own]
         if self._parents is not None:
             return self._parents.missing(self._txn, own)
-        rows = zip(*(each.to_list() for each in own), strict=True)
+        rows = zip(*(vector.to_list() for vector in own), strict=True)
         return [n for n, row in enumerate(rows) if None not in row]
 
     def refusal(self) -> Refused:
@@ -352,33 +356,33 @@ class TypesRule(_Rule):
 
     def __init__(self, table: Table) -> None:
         self._table = table
-        reads = [table.position(each.name.L) for each in table.columns if not each.is_virtual]
+        reads = [table.position(column.name.L) for column in table.columns if not column.is_virtual]
         super().__init__(table, reads)
 
     def offends(self, columns: Columns) -> list[int]:
-        """Where one of the values is no member."""
-        found: set[int] = set()
+        """The rows with a value outside its type."""
+        rows: set[int] = set()
         for position in self.positions:
             column = self._table.info.cols[position]
-            found.update(outsiders(columns.column(position), column.type).tolist())
-        return sorted(found)
+            rows.update(outsiders(columns.column(position), column.type).tolist())
+        return sorted(rows)
 
     def text(self, row: Row) -> str:
-        """(id=7, a=-1): the primary key, and the values that are no members."""
+        """(id=7, a=-1): the primary key, and the values outside their types."""
         handle = set(self._table.handle_positions)
-        shown = list[str]()
+        texts = list[str]()
         for position, column, value in zip(self.positions, self._columns, row, strict=True):
             vector = vector_of([value], column.type)
             if position in handle or len(outsiders(vector, column.type)):
-                said = "NULL" if value is None else text_of(value, column.type)
-                shown.append(f"{column.name.O}={said}")
-        return f"({', '.join(shown)})"
+                value_text = "NULL" if value is None else text_of(value, column.type)
+                texts.append(f"{column.name.O}={value_text}")
+        return f"({', '.join(texts)})"
 
     def refusal(self) -> Refused:
         name = self._table.info.name.O
         return ErrDataInconsistent.with_text(
-            f"data inconsistency in table: {name}: a row holds what its column's type does not; "
-            f"SHOW WARNINGS lists it, UPDATE it"
+            f"data inconsistency in table: {name}: a row has a value outside its column's "
+            f"type; see SHOW WARNINGS, then correct the row by UPDATE"
         )
 
 
@@ -392,18 +396,18 @@ def _table(txn: Transaction, table_id: int) -> Table | None:
 
 
 def _check(txn: Transaction, table: Table, element: int) -> RowRule:
-    return CheckRule(table, next(each for each in table.info.checks if each.id == element))
+    return CheckRule(table, next(check for check in table.info.checks if check.id == element))
 
 
 def _coming_check(txn: Transaction, table: Table, element: int) -> RowRule:
-    return ComingCheckRule(table, next(each for each in table.info.checks if each.id == element))
+    return ComingCheckRule(table, next(check for check in table.info.checks if check.id == element))
 
 
 def _exchange(txn: Transaction, table: Table, element: int) -> RowRule:
-    """`element`: 0 for rows of the plain table, 1 for those of the partition."""
+    """`element`: 0 for rows of the unpartitioned table, 1 for those of the partition."""
     running = table.info.exuvia_exchange
     theirs = running.exuvia_checks if running is not None else ()
-    own = [each for each in table.info.checks if each.binds]
+    own = [check for check in table.info.checks if check.binds]
     return ExchangeRule(table, theirs if element else own)
 
 

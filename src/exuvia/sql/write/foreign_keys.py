@@ -1,24 +1,25 @@
-"""Foreign keys of the rows one statement writes, settled when all of them are written.
+"""Foreign keys of the rows that a statement writes, checked after all of them are written.
 
-    a row gets values that refer        its parent is found, and required unchanged;
-                                        a mark is left beside the parent
-    a row that may be referred to goes  its mark is required unchanged;
-    or gets other values                children: 1451, or they go or change too (CASCADE, SET NULL)
+    a row gets referencing values       its parent is read, and required unchanged;
+                                        a mark is written next to the parent
+    a referenced row is deleted         its mark is required unchanged;
+    or gets other values                children: 1451, or they change too (CASCADE, SET NULL)
 
-Both orders of a race are conflicts (the store prevents no write skew by itself):
+Both orders of a race are conflicts (the store alone does not prevent write skew):
 
     the parent's writer commits first     the child's requirement of the parent's key fails
     the child's writer commits first      the parent's requirement of the mark fails
 
-The key that is required, and the index that shows no children, hold only while the other table's
-writers keep them: so the commit validates the revision of that table too, and its schema changes
-wait for the transaction (law 1, decision 037).
+The required key, and the index without children, are valid only while writers of the other table
+maintain them. So the commit also validates the revision of that table, and its schema changes wait
+for the transaction (law 1, decision 037).
 
-Children of one parent do not conflict with each other: a mark is written blindly. As in TiDB a
-statement is judged by what it leaves, so rows may refer to each other; with IGNORE each row is
-judged before it is written, and left out with a warning. Children that follow their parent are
-written as any statement would write them: their own generated columns, checks and keys count, and
-what refers to them follows, one level deeper.
+Children of one parent do not conflict, since a mark is written without a read. As in TiDB the
+result of the whole statement counts, so rows may refer to each other. With IGNORE each row is
+checked before it is written, and left out with a warning.
+
+Children that change with their parent are written like by any statement: with their generated
+columns, checks and keys. Their own children follow, one level deeper.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -61,34 +62,34 @@ Values = tuple[Value, ...]
 
 # -- rows by the values of columns -----------------------------------------------------------------
 #
-# Found by a key that begins with the columns:
+# Rows are found by a key that begins with the columns:
 #
 #     the primary key is the handle     one row           an index on the columns first    a range
-#     none of both (checks were OFF     every row         long values that keys cut        the rows
-#     when it was made)                                                                    decide
+#     no such key (checks were OFF      every row         values longer than keys          rows are
+#     at its creation)                                                                     compared
 
-Found = tuple[bytes, bytes]  # the key that proves it, the row's handle
+Found = tuple[bytes, bytes]  # the key that proves the row, the row's handle
 
 
 def index_over(info: TableInfo, columns: Sequence[int]) -> IndexInfo | None:
-    """A public index that begins with these columns, whole and in this order (column ids)."""
-    wanted = tuple(columns)
+    """A public index that begins with these whole columns, in this order (column ids)."""
+    ids = tuple(columns)
     for index in info.indexes:
-        parts = index.idx_cols[: len(wanted)]
+        parts = index.idx_cols[: len(ids)]
         is_whole = all(part.length < 0 for part in parts)
-        same = tuple(part.exuvia_column for part in parts) == wanted
+        same = tuple(part.exuvia_column for part in parts) == ids
         if index.state == SchemaState.PUBLIC and same and is_whole and index.holds_every_row:
             return index
     return None
 
 
 class Finder:
-    """One table and some of its columns. `positions` are theirs in its rows."""
+    """Finds rows of a table by some of its columns, whose positions are `positions`."""
 
     def __init__(self, table: Table, columns: Sequence[int]) -> None:
         self.table = table
         places = {column.id: n for n, column in enumerate(table.info.cols)}
-        self.positions = [places[each] for each in columns]
+        self.positions = [places[column_id] for column_id in columns]
         fields = [(table.info.cols[n].type, -1) for n in self.positions]
         self.form = KeyForm(fields, VALUES_BYTES)
         self.is_handle = table.info.pk_is_handle and tuple(self.positions) == (
@@ -97,20 +98,20 @@ class Finder:
         self.index = None if self.is_handle else index_over(table.info, columns)
 
     def values(self, row: Sequence[Value]) -> tuple[Value, ...] | None:
-        """The row's values, None where one of them is NULL: such a row refers to nothing."""
-        found = tuple(row[n] for n in self.positions)
-        return None if None in found else found
+        """The row's values; None if one is NULL, since such a row refers to nothing."""
+        key_values = tuple(row[n] for n in self.positions)
+        return None if None in key_values else key_values
 
     def first(self, txn: Transaction, values: Sequence[Value]) -> bytes | None:
-        """The key that proves that a row has these values; None if there is none."""
-        found = next(self._found(txn, values), None)
-        return None if found is None else found[0]
+        """The key that proves that a row has these values, or None."""
+        first_match = next(self._matches(txn, values), None)
+        return None if first_match is None else first_match[0]
 
     def handles(self, txn: Transaction, values: Sequence[Value]) -> list[bytes]:
-        """Handles of all rows with these values."""
-        return [handle for _, handle in self._found(txn, values)]
+        """The handles of all rows with these values."""
+        return [handle for _, handle in self._matches(txn, values)]
 
-    def _found(self, txn: Transaction, values: Sequence[Value]) -> Iterator[Found]:
+    def _matches(self, txn: Transaction, values: Sequence[Value]) -> Iterator[Found]:
         if self.is_handle:
             return self._by_handle(txn, values)
         if self.index is None:
@@ -148,20 +149,20 @@ class Finder:
         return row is not None and self._same(row, values)
 
     def _same(self, row: Sequence[Value], values: Sequence[Value]) -> bool:
-        found = self.values(row)
-        return found is not None and self.form.encode(found) == self.form.encode(values)
+        own = self.values(row)
+        return own is not None and self.form.encode(own) == self.form.encode(values)
 
 
-# -- a key as a writer of one of its tables sees it ------------------------------------------------
+# -- a key for a writer of one of its tables -------------------------------------------------------
 #
-# Both tables are as the writer's snapshot has them. Names are today's, whatever was renamed since.
+# Both tables are those of the writer's snapshot. Names are current ones, also after a rename.
 #
-#     of_child(table)     keys its rows have: what they must find        Upward
-#     of_parent(table)    keys that refer to its rows: who must not be left behind   Downward
+#     of_child(table)     keys of its rows: the parents that they need      Upward
+#     of_parent(table)    keys that refer to its rows: the children         Downward
 
 
 class Upward(NamedTuple):
-    """From a child: where its values stand, and where their parents are (None: nowhere)."""
+    """A foreign key for its child: the positions of its values, and the parents (None: missing)."""
 
     positions: tuple[int, ...]
     parents: Finder | None
@@ -170,7 +171,7 @@ class Upward(NamedTuple):
 
 
 class Downward(NamedTuple):
-    """A foreign key seen from its parent: positions and types of its values, and its children."""
+    """A foreign key for its parent: positions and types of its values, and its children."""
 
     positions: tuple[int, ...]
     kinds: tuple[FieldType, ...]
@@ -182,12 +183,12 @@ class Downward(NamedTuple):
 
 
 def parent_table(context: Context, key: FkInfo) -> Table | None:
-    """The table the key refers to, in the snapshot."""
+    """The referenced table in the snapshot."""
     return context.table_of_id(meta.parent_of(context.txn, key.exuvia_link))
 
 
 def names_of(key: FkInfo, child: Table, parent: Table | None) -> FkInfo:
-    """The key with today's names of tables and columns."""
+    """The key with the current names of tables and columns."""
     own = {column.id: column.name for column in child.info.cols}
     cols = tuple(own.get(n, name) for n, name in zip(key.exuvia_cols, key.cols, strict=True))
     renamed = evolve(key, cols=cols)
@@ -195,29 +196,34 @@ def names_of(key: FkInfo, child: Table, parent: Table | None) -> FkInfo:
         return renamed
     theirs = {column.id: column.name for column in parent.info.cols}
     ids = ref_ids(key, parent)
-    shown = tuple(theirs.get(n, name) for n, name in zip(ids, key.ref_cols, strict=True))
+    columns = tuple(theirs.get(n, name) for n, name in zip(ids, key.ref_cols, strict=True))
     return evolve(
         renamed,
         ref_schema=parent.database.db_name,
         ref_table=parent.info.name,
-        ref_cols=shown,
+        ref_cols=columns,
     )
 
 
 def ref_ids(key: FkInfo, parent: Table) -> tuple[int, ...]:
-    """Ids of the columns referred to. They are found by name where the table was made anew."""
-    known = {column.id for column in parent.info.cols}
-    referred = (each for each in parent.info.exuvia_referred if each.link == key.exuvia_link)
+    """The ids of the referenced columns; found by name if the parent was created again."""
+    column_ids = {column.id for column in parent.info.cols}
+    referred = (
+        referred_key
+        for referred_key in parent.info.exuvia_referred
+        if referred_key.link == key.exuvia_link
+    )
     ids = next(referred, Referred(0)).columns or key.exuvia_ref_cols
-    if ids and known.issuperset(ids):
+    if ids and column_ids.issuperset(ids):
         return ids
-    found = [parent.info.column(each.L) for each in key.ref_cols]
-    return tuple(column.id if column is not None else 0 for column in found)
+    columns = [parent.info.column(column_name.L) for column_name in key.ref_cols]
+    return tuple(column.id if column is not None else 0 for column in columns)
 
 
 def parent_ids(key: FkInfo, child: TableInfo, parent: Table | None) -> tuple[int, ...] | None:
-    """Ids of the referenced columns. None if the parent or a column does not exist, or if a column
-    cannot be compared with the child's."""
+    """The ids of the referenced columns.
+
+    None if the parent or a column does not exist, or cannot be compared with the child's."""
     if parent is None:
         return None
     ids = ref_ids(key, parent)
@@ -254,12 +260,12 @@ def clause(
 
 
 def key_linked(child: TableInfo, link: int) -> FkInfo | None:
-    """The child's key of that link."""
+    """The child's foreign key with that link."""
     return next((key for key in child.foreign_keys if key.exuvia_link == link), None)
 
 
 def of_child(table: Table, context: Context) -> Iterator[Upward]:
-    """The keys that rows of the table have."""
+    """The foreign keys of the table's rows."""
     places = {column.id: n for n, column in enumerate(table.info.cols)}
     for key in table.info.foreign_keys:
         if not key.binds:
@@ -270,26 +276,26 @@ def of_child(table: Table, context: Context) -> Iterator[Upward]:
         if parent is not None and ids is not None:
             finder = Finder(parent, ids)
             mark = keys.mark_prefix(parent.info.id, key.exuvia_link)
-        shown = names_of(key, table, parent)
-        text = key_text(shown, table.database.db_name.O, table.info.name.O)
+        current_key = names_of(key, table, parent)
+        text = key_text(current_key, table.database.db_name.O, table.info.name.O)
         yield Upward(tuple(places[n] for n in key.exuvia_cols), finder, mark, text)
 
 
 def of_parent(table: Table, context: Context) -> list[Downward]:
-    """The keys that refer to rows of the table, in the order of their children's names."""
-    found = []
-    for each in table.info.exuvia_referred:
-        child = context.table_of_id(meta.child_of(context.txn, each.link))
-        if child is None or not each.binds:
+    """The foreign keys that refer to rows of the table, in the order of their children's names."""
+    placed = []
+    for referred_key in table.info.exuvia_referred:
+        child = context.table_of_id(meta.child_of(context.txn, referred_key.link))
+        if child is None or not referred_key.binds:
             continue
-        key = key_linked(child.info, each.link)
+        key = key_linked(child.info, referred_key.link)
         if key is None or not key.version:
             continue
         ids = parent_ids(key, child.info, table)
         if ids is not None:
             place = (child.database.db_name.L, child.info.name.L, key.fk_name.L)
             places = {column.id: n for n, column in enumerate(table.info.cols)}
-            shown = names_of(key, child, table)
+            current_key = names_of(key, child, table)
             down = Downward(
                 tuple(places[n] for n in ids),
                 tuple(table.info.cols[places[n]].type for n in ids),
@@ -297,10 +303,10 @@ def of_parent(table: Table, context: Context) -> list[Downward]:
                 key.on_delete,
                 key.on_update,
                 keys.mark_prefix(table.info.id, key.exuvia_link),
-                key_text(shown, child.database.db_name.O, child.info.name.O),
+                key_text(current_key, child.database.db_name.O, child.info.name.O),
             )
-            found.append((place, down))
-    return [down for _, down in sorted(found, key=lambda pair: pair[0])]
+            placed.append((place, down))
+    return [down for _, down in sorted(placed, key=lambda pair: pair[0])]
 
 
 # -- the checker -----------------------------------------------------------------------------------
@@ -309,14 +315,14 @@ def of_parent(table: Table, context: Context) -> list[Downward]:
 MOST_DEEP = 15
 SPREADS = (ReferOption.CASCADE, ReferOption.SET_NULL)
 
-# (children's table, their handles, what is now or None if gone, rule, how deep) -> they follow
+# (key, handles of children, new values or None if deleted, rule, depth) -> changes them
 Spread = Callable[[Downward, list[bytes], Values | None, ReferOption, int], None]
 
 
 class ForeignKeyChecker:
-    """What one statement owes for one table.
+    """The checks of one statement for one table.
 
-    `at_once`: with IGNORE it is told of a row before that is written, else behind."""
+    `at_once`: with IGNORE it is called before a row is written, else afterwards."""
 
     def __init__(
         self, ups: Sequence[Upward], downs: Sequence[Downward], context: Context, depth: int
@@ -330,12 +336,12 @@ class ForeignKeyChecker:
         self._left: dict[tuple[int, bytes], tuple[Values, Values | None]] = {}
 
     def inserted(self, row: Row) -> None:
-        """A row is new. With IGNORE raises 1452 at once."""
+        """Records a new row. With IGNORE raises 1452 at once."""
         for n, up in enumerate(self._ups):
             self._seek(n, up, _values(row, up.positions))
 
     def updated(self, old: Row, new: Row) -> None:
-        """A row has other values. With IGNORE raises 1451, 1452 at once."""
+        """Records new values of a row. With IGNORE raises 1451, 1452 at once."""
         for n, up in enumerate(self._ups):
             values = _values(new, up.positions)
             if values != _values(old, up.positions):
@@ -346,7 +352,7 @@ class ForeignKeyChecker:
                 self._leave(n, down, was, now)
 
     def deleted(self, row: Row) -> None:
-        """A row goes. With IGNORE raises 1451 at once."""
+        """Records a deleted row. With IGNORE raises 1451 at once."""
         for n, down in enumerate(self._downs):
             was = _values(row, down.positions)
             if was is not None:
@@ -375,7 +381,7 @@ class ForeignKeyChecker:
     # -- at the end --------------------------------------------------------------------------------
 
     def settle(self, spread: Spread) -> None:
-        """Raises 1451, 1452, 3008 (a cascade too deep)."""
+        """Runs the recorded checks and actions. Raises 1451, 1452, 3008 (cascade too deep)."""
         left, self._left = self._left, {}
         sought, self._sought = self._sought, {}
         follow = []
@@ -390,11 +396,11 @@ class ForeignKeyChecker:
             self._find(self._ups[n], values)
         if follow and self._depth >= MOST_DEEP:
             raise ErrForeignKeyCascadeDepthExceeded(MOST_DEEP)
-        found = []
-        for down, was, now, rule in follow:  # all are found before the first of them changes
+        spreads = []
+        for down, was, now, rule in follow:  # all are read before the first of them changes
             self._expect_no_other(down, was)
-            found.append((down, down.children.handles(self._context.txn, was), now, rule))
-        for down, handles, now, rule in found:
+            spreads.append((down, down.children.handles(self._context.txn, was), now, rule))
+        for down, handles, now, rule in spreads:
             if handles:
                 spread(down, handles, now, rule, self._depth + 1)
 
@@ -415,7 +421,7 @@ class ForeignKeyChecker:
             raise ErrRowIsReferenced2(down.text)
 
     def _expect_no_other(self, down: Downward, was: Values) -> None:
-        """Nobody may bring a child meanwhile; the mark itself goes with the parent."""
+        """Requires that nobody adds a child meanwhile; removes the mark with the parent."""
         txn = self._context.txn
         self._context.relying(down.children.table)
         mark = down.mark + down.children.form.encode(was)
@@ -425,13 +431,12 @@ class ForeignKeyChecker:
 
 
 def _values(row: Sequence[Value], positions: Sequence[int]) -> Values | None:
-    found = tuple(row[n] for n in positions)
-    return None if None in found else found
+    key_values = tuple(row[n] for n in positions)
+    return None if None in key_values else key_values
 
 
 def foreign_key_checker(table: Table, context: Context, depth: int = 0) -> ForeignKeyChecker | None:
-    """The checker of a writer of the table; None where it has no keys, or foreign_key_checks is
-    OFF."""
+    """The checker for a writer of the table; None without keys, or if foreign_key_checks is OFF."""
     info = table.info
     if info.fk_info is None and not info.exuvia_referred:
         return None
@@ -445,19 +450,19 @@ def foreign_key_checker(table: Table, context: Context, depth: int = 0) -> Forei
 
 
 class ChildWriter(Protocol):
-    """The part of write/rows.py that is needed here."""
+    """The methods of RowWriter (write/rows.py) that are needed here."""
 
     def read(self, handle: bytes) -> Row | None:
-        """The row as the transaction sees it now."""
+        """The row in the transaction."""
 
     def update(self, handle: bytes, old: Row, new: Row) -> None:
-        """Replace a row as it was read."""
+        """Replaces a row as it was read."""
 
     def delete(self, handle: bytes, row: Row) -> None:
-        """Remove a row as it was read."""
+        """Removes a row as it was read."""
 
     def finish(self) -> None:
-        """Settle what the rows written owe."""
+        """Runs the checks for the written rows."""
 
 
 def cascade(
@@ -468,8 +473,9 @@ def cascade(
     rule: ReferOption,
     context: Context,
 ) -> None:
-    """Apply the key's action to every child row. `writer` writes the child table. Raises 1264, 1406
-    and similar errors for a value that the child's columns cannot store."""
+    """Applies the key's action to all child rows. `writer` writes the child table.
+
+    Raises 1264, 1406 and similar errors for a value that the child's columns cannot store."""
     places = down.children.positions
     values: Values = (None,) * len(places)
     if rule == ReferOption.CASCADE and now is not None:
@@ -489,18 +495,19 @@ def cascade(
 
 
 def _as_children(down: Downward, now: Values, context: Context) -> Values:
-    """The parent's values as the children's columns hold them: as an UPDATE stores them. Raises
-    1452 where that is another value, which refers to nothing."""
+    """The parent's values converted to the children's columns, as by an UPDATE.
+
+    Raises 1452 if the conversion changes a value, which then refers to nothing."""
     rules = strictness(context.binding, context.ignores)
-    rules = rules._replace(mode=LENIENT._replace(any_day=True))  # the parent holds the date already
+    rules = rules._replace(mode=LENIENT._replace(any_day=True))  # the parent has accepted the date
     columns = down.children.table.info.cols
-    found = []
+    converted = []
     for place, kind, value in zip(down.children.positions, down.kinds, now, strict=True):
         if kind.Tp in (TypeCode.ENUM, TypeCode.SET):
-            kind = types.UNSIGNED  # keys compare them by number
+            kind = types.UNSIGNED  # keys compare numbers
         store = storer(columns[place], kind, False, rules, selected=True)
-        found.append(store(value, context, 1))
+        converted.append(store(value, context, 1))
     form = down.children.form
-    if None not in now and form.encode(found) != form.encode(now):
+    if None not in now and form.encode(converted) != form.encode(now):
         raise ErrNoReferencedRow2(down.text)
-    return tuple(found)
+    return tuple(converted)

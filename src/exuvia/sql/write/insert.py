@@ -1,32 +1,31 @@
-"""INSERT and REPLACE: cells become rows, and rows are put one after another.
+"""INSERT and REPLACE: cells become rows, and rows are written one after another.
 
-    VALUES        each cell planned once: literal, `?`, DEFAULT or expression; the plan is kept by
-                  shape
-    rows alike    VALUES of many rows that are written alike (parse/literals.py): one row is
-                  planned, and the values come by column. Where no row can meet anything, all are
-                  converted, encoded and written column by column. The least doubt, and they are
-                  put one after another, nothing having been written: so errors, warnings and row
-                  numbers are what they are
-    SELECT        rows of another plan, converted column by column
+    VALUES        each cell is planned once: literal, `?`, DEFAULT or expression; the plan is cached
+                  by shape
+    equal rows    VALUES of many rows of equal form (parse/literals.py): one row is planned, and
+                  the values come by column. If no row can cause an error or a warning, all rows
+                  are converted, encoded and written by columns. In doubt nothing is written, and
+                  rows are written one after another, with their errors, warnings and numbers
+    SELECT        rows of another plan, converted by columns
 
-What happens where a key is taken:
+If a key is already in use:
 
-    INSERT          1062, the statement is undone      REPLACE             the other row goes
-    INSERT IGNORE   a warning, the row is left out     ON DUPLICATE KEY    the other row is changed
+    INSERT          1062, the statement is undone      REPLACE             deletes the other row
+    INSERT IGNORE   a warning, the row is left out     ON DUPLICATE KEY    changes the other row
 
-AUTO_INCREMENT: NULL and 0 take the next id; a value given raises the counter.
+AUTO_INCREMENT: NULL and 0 take the next id; an explicit value raises the counter.
 
-VALUES(column) in ON DUPLICATE KEY UPDATE: what the row would have had, as a second table.
+VALUES(column) in ON DUPLICATE KEY UPDATE is the column of the new row, as a second table.
 
     c = c + VALUES(c)               c = t.c + `new row`.c
-    ... AS n ... c = c + n.c        the same, under the name given
+    ... AS n ... c = c + n.c        the same, with the given name
 
-INSERT .. SELECT .. ON DUPLICATE KEY UPDATE may read the query's tables, not only its columns.
+INSERT .. SELECT .. ON DUPLICATE KEY UPDATE may read all columns of the query's tables.
 
     INSERT INTO a SELECT x FROM b ON DUPLICATE KEY UPDATE a.x = b.y
-      -> SELECT x, b.y FROM b       what is read stands behind what is inserted
+      -> SELECT x, b.y FROM b       the columns to read are after the columns to insert
 
-A name that both the table written and the query's FROM have is ambiguous (1052).
+A name of a column in both the written table and the query's FROM is ambiguous (1052).
 """
 
 import math
@@ -97,21 +96,21 @@ from exuvia.sql.write.strictness import (
 
 READ_ROW = "\x01read row"
 MOST_SHORT_ROWS = 16
-"""Inserted no later than a statement that is short by its keys."""
+"""The most rows whose INSERT takes no longer than a statement with short keys."""
 
 
 # -- INSERT .. SELECT .. ON DUPLICATE KEY UPDATE ---------------------------------------------------
 
 
 class Selected(NamedTuple):
-    """The statement with the longer query, and how many columns were added."""
+    """The statement with the extended query, and the number of added columns."""
 
     node: Insert
     more: int = 0
 
 
 def with_selected(node: Insert, context: Context) -> Selected:
-    """Add to the query what the assignments read of its tables. Raises 1052, 1054."""
+    """Adds the columns that the assignments read to the query. Raises 1052, 1054."""
     query = node.query
     while isinstance(query, exp.Subquery | exp.Paren):
         query = query.this
@@ -123,7 +122,7 @@ def with_selected(node: Insert, context: Context) -> Selected:
         target.position(assigned)
     reads = _Reads(query, target, node.row_alias, context)
     pairs = tuple((assigned, reads.rewritten(tree)) for assigned, tree in node.on_duplicate)
-    if not reads.found:
+    if not reads.columns:
         return Selected(node)
     longer = walks.copy(query)
     longer.set("expressions", [*longer.expressions, *(reads.item(n) for n in range(reads.count))])
@@ -131,33 +130,34 @@ def with_selected(node: Insert, context: Context) -> Selected:
 
 
 def with_numbers(node: Insert, binding: Binding) -> Insert:
-    """The statement with hexadecimal and bit literals of its select list as the columns mean them.
+    """The statement with hexadecimal and bit literals of its select list as the columns need them.
+
     Raises 1054, 1110."""
     query = node.query
     if not isinstance(query, exp.Select) or query.is_star:
         return node
     items = [expression.unalias() for expression in query.expressions]
-    if not any(isinstance(each, exp.HexString | exp.BitString) for each in items):
+    if not any(isinstance(item, exp.HexString | exp.BitString) for item in items):
         return node
     columns = [column for _, column in _target(node, binding).named]
-    found = query.copy()
-    for item, column in zip(found.expressions, columns, strict=False):
+    copied = query.copy()
+    for item, column in zip(copied.expressions, columns, strict=False):
         literal = item.unalias()
         literal.replace(meant_for(column, literal.copy()))
-    return evolve(node, query=found)
+    return evolve(node, query=copied)
 
 
 def visible_of(columns: Sequence[OutputColumn], offset: int) -> Visible:
-    """What was read, as a table behind the rows."""
-    found = tuple(
+    """The columns to read, as a table after the rows."""
+    read_columns = tuple(
         ColumnInfo(id=n + 1, name=named(f"r{n}"), offset=n, type=column.type)
         for n, column in enumerate(columns)
     )
-    return Visible.of_columns(READ_ROW, "", found, offset)
+    return Visible.of_columns(READ_ROW, "", read_columns, offset)
 
 
 class _Reads:
-    """The columns of the query's FROM that assignments name."""
+    """The columns of the query's FROM in assignments."""
 
     def __init__(
         self, query: exp.Select, target: TableSource, alias: str | None, context: Context
@@ -166,20 +166,20 @@ class _Reads:
         self._target = target
         self._alias = (alias or "").lower()
         self._context = context
-        self.found: list[exp.Column] = []
+        self.columns: list[exp.Column] = []
 
     @property
     def count(self) -> int:
-        return len(self.found)
+        return len(self.columns)
 
     def item(self, place: int) -> exp.Expression:
         """The added item of the select list."""
         return exp.Alias(
-            this=walks.copy(self.found[place]), alias=exp.to_identifier(f"\x01r{place}")
+            this=walks.copy(self.columns[place]), alias=exp.to_identifier(f"\x01r{place}")
         )
 
     def rewritten(self, tree: Tree) -> Tree:
-        """The value with every column of the query named by its place."""
+        """The value with each column of the query replaced by its added column."""
         return walks.copy(tree).transform(self._column)
 
     def _column(self, node: exp.Expression) -> exp.Expression:
@@ -194,9 +194,9 @@ class _Reads:
             return node
         if is_ours:
             raise ErrNonUniq(node.name, "field list")
-        if node not in self.found:
-            self.found.append(walks.copy(node))
-        name = exp.to_identifier(f"r{self.found.index(node)}", quoted=True)
+        if node not in self.columns:
+            self.columns.append(walks.copy(node))
+        name = exp.to_identifier(f"r{self.columns.index(node)}", quoted=True)
         return exp.Column(this=name, table=exp.to_identifier(READ_ROW, quoted=True))
 
     def _is_read(self, column: exp.Column) -> bool:
@@ -218,7 +218,7 @@ class _Reads:
 
 
 def _is_nested(column: exp.Column) -> bool:
-    """Whether it stands in VALUES(..) or in a query of its own."""
+    """Whether the column is in VALUES(..) or in a nested query."""
     parent = column.parent
     while parent is not None:
         if isinstance(parent, exp.Query | exp.Values):
@@ -236,22 +236,25 @@ Pairs = tuple[tuple[exp.Column, Tree], ...]
 
 
 def with_new_row(
-    pairs: Sequence[tuple[exp.Column, Tree]], table: str, alias: str | None, known: AbstractSet[str]
+    pairs: Sequence[tuple[exp.Column, Tree]],
+    table: str,
+    alias: str | None,
+    column_names: AbstractSet[str],
 ) -> tuple[Pairs, str]:
-    """The assignments with every column named by its row, and the name of the new row.
+    """The assignments with all columns qualified by their row, and the name of the new row.
 
-    A column without a table is that of the row that is there; `known` are the table's columns, in
-    lower case. Raises 1054."""
+    A column without a table is that of the existing row. `column_names` are the table's columns,
+    in lower case. Raises 1054."""
     name = alias or NEW_ROW
 
     def replaced(node: exp.Expression) -> exp.Expression:
         column = _values_of(node)
         if column is not None:
-            if column.name.lower() not in known:
+            if column.name.lower() not in column_names:
                 raise ErrBadField(column.name, "field list")
             return _of(column, name)
         if isinstance(node, exp.Column) and not node.table and not is_default(node):
-            return _of(node, table) if node.name.lower() in known else node
+            return _of(node, table) if node.name.lower() in column_names else node
         return node
 
     return tuple((target, walks.copy(tree).transform(replaced)) for target, tree in pairs), name
@@ -262,7 +265,7 @@ def _of(column: exp.Column, table: str) -> exp.Column:
 
 
 def _values_of(node: exp.Expression) -> exp.Column | None:
-    """The column of VALUES(column), None for any other tree."""
+    """The column of VALUES(column); None for any other tree."""
     if (isinstance(node, exp.Anonymous) and str(node.this).upper() == "VALUES") or isinstance(
         node, exp.Values
     ):
@@ -279,11 +282,11 @@ def _values_of(node: exp.Expression) -> exp.Column | None:
     return inner if isinstance(inner, exp.Column) else None
 
 
-# -- the columns named, and what the others get ----------------------------------------------------
+# -- the named columns, and values for the others --------------------------------------------------
 
 
 class InsertTarget:
-    """Planned once. `named`: (position, column) in the order of the statement's values."""
+    """The planned target. `named`: (position, column) in the order of the statement's values."""
 
     def __init__(
         self, table: Table, names: tuple[str, ...] | None, partitions: tuple[str, ...] = ()
@@ -291,15 +294,15 @@ class InsertTarget:
         self.partitions = partitions
         self.table = table
         public = {column.name.L: column for column in table.columns}
-        wanted = tuple(public) if names is None else tuple(name.lower() for name in names)
+        lower_names = tuple(public) if names is None else tuple(name.lower() for name in names)
         self.named: list[tuple[int, ColumnInfo]] = []
-        for shown, lower in zip(names or wanted, wanted, strict=True):
+        for written_name, lower in zip(names or lower_names, lower_names, strict=True):
             if lower not in public:
-                raise ErrBadField(shown, "field list")
+                raise ErrBadField(written_name, "field list")
             self.named.append((table.position(lower), public[lower]))
         positions = [position for position, _ in self.named]
         if len(set(positions)) < len(positions):
-            twice = next(name for n, name in enumerate(wanted) if name in wanted[:n])
+            twice = next(name for n, name in enumerate(lower_names) if name in lower_names[:n])
             raise ErrFieldSpecifiedTwice(twice)
         self.random = random_column(table.info)
         numbered = [table.position(c.name.L) for c in public.values() if c.auto_increment]
@@ -309,7 +312,7 @@ class InsertTarget:
         self.auto, self.beside, *_ = (*numbered, -1, -1)
         self.numbered = frozenset(numbered)
         self.auto_is_named = self.auto in positions
-        self.greatest_id = math.inf  # that the column holds which takes ids
+        self.greatest_id = math.inf  # the greatest value of the column with generated ids
         if self.auto >= 0:
             kind = table.info.cols[self.auto].type
             bits = INTEGER_BITS.get(TypeCode(kind.Tp), 0)
@@ -325,15 +328,15 @@ class InsertTarget:
 
     @property
     def has_sources(self) -> bool:
-        """Whether something that is not named is no constant."""
+        """Whether the value of a column that is not named is not constant."""
         return bool(self._sources)
 
     def constants(self) -> Row:
-        """A row with what is not named, where it `has_sources` not."""
+        """A new row with the values of columns that are not named, if not `has_sources`."""
         return self._template.copy()
 
     def row(self, context: Context) -> Row:
-        """A row with what is not named: defaults, the time, NULL. Raises 1364."""
+        """A new row with the values of columns that are not named. Raises 1364."""
         row = self._template.copy()
         for position, source in self._sources:
             row[position] = source(context)
@@ -350,7 +353,7 @@ def _others(
         template[position] = constant_default(column)
         if position == auto:
             continue
-        if position in named:  # until it has its value, expressions read its default or zero
+        if position in named:  # before its value is set, expressions read its default or zero
             if column.not_null and template[position] is None:
                 template[position] = values.zero_of(column.type)
             continue
@@ -399,14 +402,15 @@ def _changes(
     rules: Strictness,
     read: Sequence[OutputColumn] = (),
 ) -> Assignments | None:
-    """ON DUPLICATE KEY UPDATE: it sees the row that is there and, behind it, the new one, and what
-    was `read` of the query's tables."""
+    """The assignments of ON DUPLICATE KEY UPDATE.
+
+    They read the existing row, the new one, and the columns `read` from the query's tables."""
     if not node.on_duplicate:
         return None
     table, name = target.table, node.table.name
     source = TableSource(table, node.table.db or "", name, name, ())
-    known = {column.name.L for column in table.columns}
-    pairs, new_row = with_new_row(node.on_duplicate, name, node.row_alias, known)
+    column_names = {column.name.L for column in table.columns}
+    pairs, new_row = with_new_row(node.on_duplicate, name, node.row_alias, column_names)
     width = len(table.info.cols)
     new = Visible(new_row, "", table.info.cols, table.public_positions, width)
     visible = [source.visible, new, visible_of(read, 2 * width)]
@@ -430,13 +434,14 @@ class InsertValues(KeptPlan):
     ) -> None:
         target = _target(node, binding)
         super().__init__(target.table, node.table.db or "", node.table.name)
-        # ids that have run out are waited for in the pool; not where that is in each statement
+        # ids may run out and block, so only in the pool, unless each statement takes an id
         self.short = len(rows) <= MOST_SHORT_ROWS and (
             target.table.info.auto_id_cache != 1 or (target.auto < 0 and not target.is_hidden_id)
         )
         self._target = target
         self._names_columns = bool(node.columns)
-        self._node = evolve(node, rows=None)  # the plan is kept, and they are the most of it
+        # the plan is cached without its rows, which are most of it
+        self._node = evolve(node, rows=None)
         self._policy = _policy(node)
         several = len(rows) > 1 if several is None else several
         self._rules = strictness(binding, node.ignore, not several)
@@ -449,11 +454,11 @@ class InsertValues(KeptPlan):
         ]
 
     def on(self, table: Table) -> Self | None:
-        made = super().on(table)
-        if made is not None:
-            made._target = copy(self._target)
-            made._target.table = table
-        return made
+        plan = super().on(table)
+        if plan is not None:
+            plan._target = copy(self._target)
+            plan._target.table = table
+        return plan
 
     def check(self, context: Context) -> None:
         """Raises 1142, 1143."""
@@ -493,14 +498,14 @@ class InsertValues(KeptPlan):
         tree = meant_for(column, tree)
         constant = constant_of(tree)
         if constant is not None:
-            # one for all constants of a type in that column; a text's length decides nothing, else
-            # no plan could serve another text
+            # one storer for all constants of a type in a column. The length of a text is not part
+            # of the key, so that the plan can be used for other texts
             kind = expressions.constant_type(tree, binding)
-            asked = position, kind.Tp, kind.Flag, kind.Decimal, kind.Charset
-            kept = self._storers.get(asked)
-            if kept is None:
-                kept = self._storers[asked] = storer(column, kind, is_auto, self._rules)
-            put = kept
+            storer_key = position, kind.Tp, kind.Flag, kind.Decimal, kind.Charset
+            cached = self._storers.get(storer_key)
+            if cached is None:
+                cached = self._storers[storer_key] = storer(column, kind, is_auto, self._rules)
+            put = cached
             return lambda row, at, n: put(constant(at), at, n)
         if walks.find(tree, exp.Query):
             self.short = False
@@ -524,12 +529,12 @@ class InsertValues(KeptPlan):
 
 
 def plan_alike(node: Insert, binding: Binding) -> "InsertAlike | None":
-    """The plan of rows that are written as the one row of the statement."""
+    """The plan of rows that have the same form as the row of the statement."""
     return None if node.rows is None or len(node.rows) != 1 else InsertAlike(node, binding)
 
 
 class InsertAlike(InsertValues):
-    """INSERT ... VALUES of many rows that are written alike; see the module."""
+    """INSERT ... VALUES of many rows of equal form; see the module head."""
 
     def __init__(self, node: Insert, binding: Binding) -> None:
         rows = node.rows or []
@@ -542,7 +547,7 @@ class InsertAlike(InsertValues):
         return super().on(table) if is_as_plain else None
 
     def _column_cells(self, row: Sequence[Tree], binding: Binding) -> "list[ColumnCell] | None":
-        """How each named column is made of the values; None where rows go one by one."""
+        """The conversion of each named column; None if rows must be written one by one."""
         target, table = self._target, self.table
         if target.random is not None or target.has_sources or not writer.is_plain(table):
             return None
@@ -580,8 +585,9 @@ class InsertAlike(InsertValues):
 
 
 class ColumnCell(NamedTuple):
-    """A named column of rows that are written alike: of which `?`, None for NULL, and how it is
-    converted."""
+    """A named column of rows of equal form.
+
+    `place`: the index of its `?`, None for NULL. `assign`: the conversion."""
 
     position: int
     place: int | None
@@ -589,41 +595,42 @@ class ColumnCell(NamedTuple):
 
 
 def _nested_cell(column: ColumnInfo, tree: Tree, is_auto: bool, rules: Strictness) -> Cell:
-    """A value that a subquery gives, planned when it is wanted."""
+    """A cell with a subquery, planned when the row is written."""
     query = exp.Select(expressions=[walks.copy(tree)])
 
     def cell(row: Row, context: Context, number: int) -> Value:
-        found = plan_relational(query, context, stored=True).run(context)
-        kind = found.columns[0].type
-        return storer(column, kind, is_auto, rules)(found.rows[0][0], context, number)
+        answer = plan_relational(query, context, stored=True).run(context)
+        kind = answer.columns[0].type
+        return storer(column, kind, is_auto, rules)(answer.rows[0][0], context, number)
 
     return cell
 
 
 def _reads_zeros(compiled: Compiled, table: Table) -> Callable[[Row, Context], Value]:
-    """The call; a column that cannot be NULL and has no value yet (an id to come, a generated one)
-    reads as its type's zero."""
+    """Returns the call, with the type's zero for NOT NULL columns without a value yet.
+
+    Those are columns with generated ids, and generated columns."""
     columns = table.info.cols
-    read = {each.position for each in walk(compiled.bound) if isinstance(each, Column)}
+    read = {node.position for node in walk(compiled.bound) if isinstance(node, Column)}
     zeros = {n: values.zero_of(columns[n].type) for n in read if columns[n].not_null}
     call = compiled.call
     if not zeros:
         return call
 
-    def seen(row: Row, context: Context) -> Value:
+    def call_with_zeros(row: Row, context: Context) -> Value:
         row = [zeros[n] if n in zeros and v is None else v for n, v in enumerate(row)]
         return call(row, context)
 
-    return seen
+    return call_with_zeros
 
 
 def default_cell(column: ColumnInfo) -> Cell:
-    """A cell without a value of its own. Raises 1364 where the column has no default."""
+    """A cell with the column's default. Raises 1364 if it has no default."""
     return lambda row, context, n: default_for(column, context)
 
 
 class InsertQuery(Plan):
-    """INSERT ... SELECT: the rows are read before the first is put."""
+    """INSERT ... SELECT: all rows are read before the first is written."""
 
     def __init__(
         self,
@@ -633,8 +640,8 @@ class InsertQuery(Plan):
         more: int = 0,
         table: Table | None = None,
     ) -> None:
-        """`more`: how many of the query's columns are only read. `table`: where they go, if that is
-        another than the one of the statement's name."""
+        """`more`: the number of the query's columns that are only read. `table`: the target, if it
+        is not the table of the statement's name."""
         self._target = _target(node, context.binding, table)
         _demand(node, self._target, context)
         self.query = query
@@ -651,26 +658,26 @@ class InsertQuery(Plan):
         self._storers = [
             (
                 position,
-                storer(column, each.type, position in self._target.numbered, self._rules, True),
+                storer(column, selected.type, position in self._target.numbered, self._rules, True),
             )
-            for (position, column), each in zip(self._target.named, query.columns, strict=False)
+            for (position, column), selected in zip(self._target.named, query.columns, strict=False)
         ]
 
     def run(self, context: Context) -> Result:
-        """Read, then put every row. Changes of the table wait from before the read."""
+        """Reads all rows, then writes them. The metadata lock is taken before the read."""
         self._rules.begin(context)
         inserting = RowInserter(self._target, self._policy, context, self._changes)
         rows = list(self.query.run(context).rows)
         inserting.reserve(len(rows))
-        for number, found in enumerate(rows, 1):
+        for number, selected_row in enumerate(rows, 1):
             row = self._target.row(context)
-            for (position, store), value in zip(self._storers, found, strict=False):
+            for (position, store), value in zip(self._storers, selected_row, strict=False):
                 row[position] = store(value, context, number)
-            inserting.add(row, number, found[self._width :])
+            inserting.add(row, number, selected_row[self._width :])
         return inserting.result(True)
 
 
-# -- putting rows ----------------------------------------------------------------------------------
+# -- writing rows ----------------------------------------------------------------------------------
 
 
 MOST_REPLACED = 64
@@ -706,7 +713,7 @@ class RowInserter:
         self._alone = context.locks if is_alone else None
 
     def reserve(self, rows: int) -> None:
-        """Take consecutive ids for a statement of several rows that names none."""
+        """Takes consecutive ids for a statement of several rows without explicit ids."""
         if (
             rows > 1
             and self._target.auto >= 0
@@ -715,54 +722,56 @@ class RowInserter:
             self._reserved = self._ids.next("auto", rows, self._spacing)
 
     def add_new(self, cells: "Sequence[ColumnCell]", columns: Sequence[Sequence[Value]]) -> bool:
-        """Put many complete rows at once, given by column, none of which meets anything. False,
-        and nothing is written, where that is not certain."""
+        """Writes many complete rows at once, by columns, if they are certain to cause no error.
+
+        Returns False, with nothing written, if this is not certain."""
         if not self._writer.takes_new:
             return False
         count = len(columns[0])
-        made: list[Sequence[Value]] = [[value] * count for value in self._target.constants()]
+        new_columns: list[Sequence[Value]] = [[value] * count for value in self._target.constants()]
         try:
             for position, place, assign in cells:
                 if place is not None:
-                    made[position] = assign(columns[place])
+                    new_columns[position] = assign(columns[place])
                 elif position == self._target.auto:
-                    made[position] = [None] * count
+                    new_columns[position] = [None] * count
                 else:
-                    made[position] = list(assign([None])) * count
+                    new_columns[position] = list(assign([None])) * count
         except Refused:
             return False
-        numbered = self._number_new(made, count)
+        numbered = self._number_new(new_columns, count)
         if numbered is None:
             return False
         ids = None
         if self._target.is_hidden_id:
             start = self._ids.next("rowid", count)
             ids = range(start, start + count)
-        if not self._writer.insert_new(made, ids):
+        if not self._writer.insert_new(new_columns, ids):
             return False
         self._rows += count
         self._affected += count
         self._first_id, self._written_id = numbered
         return True
 
-    def _number_new(self, made: list[Sequence[Value]], count: int) -> tuple[int, int] | None:
-        """Fill in the AUTO_INCREMENT column: the first id given, and the last that the rows had of
-        their own; 0 where there is none. None where each row is to be looked at."""
+    def _number_new(self, new_columns: list[Sequence[Value]], count: int) -> tuple[int, int] | None:
+        """Sets the AUTO_INCREMENT column. Returns (first generated id, last explicit id).
+
+        A missing id is 0. Returns None if each row must be checked."""
         position = self._target.auto
         if position < 0:
             return 0, 0
-        own = made[position]
+        own = new_columns[position]
         step = self._spacing.increment
         if self._reserved or own[0] is None:
             if self._forced_id:
                 return None
             if not self._reserved and self._target.greatest_id < MANY_IDS:
-                return None  # ids run out soon: whoever fails has taken no more than its own
+                return None  # ids run out soon: a failing statement must not take more than its own
             first = self._reserved or self._ids.next("auto", count, self._spacing)
-            self._reserved = first  # what is put one by one has the same
+            self._reserved = first  # also for rows that are written one by one
             if first + (count - 1) * step > self._target.greatest_id:
                 return None
-            made[position] = range(first, first + count * step, step)
+            new_columns[position] = range(first, first + count * step, step)
             return first, 0
         if set(map(type, own)) != {int} or min(own) <= 0:
             return None
@@ -770,12 +779,12 @@ class RowInserter:
         return 0, int(own[-1])
 
     def add(self, row: Row, number: int, read: Row | tuple[()] = ()) -> None:
-        """Put one complete row; `read` is what ON DUPLICATE KEY UPDATE may read beside it.
+        """Writes one complete row; `read` are more columns for ON DUPLICATE KEY UPDATE.
 
-        Raises Duplicate, 1467; with IGNORE a row that breaks a constraint is left out."""
+        Raises Duplicate, 1467. With IGNORE a row that violates a constraint is left out."""
         try:
             self._rows += 1
-            given = self._number(row) if self._target.auto >= 0 else 0
+            new_id = self._number(row) if self._target.auto >= 0 else 0
             if self._target.beside >= 0:
                 self._number_beside(row)
             handle = None
@@ -784,27 +793,27 @@ class RowInserter:
             try:
                 self._writer.insert(row, handle)
                 self._affected += 1
-                self._first_id = self._first_id or given
-                if given and self._alone is not None:
-                    self._alone.add_new_key(self._table.row_prefix + keys.i64(given))
-            except Duplicate as taken:
+                self._first_id = self._first_id or new_id
+                if new_id and self._alone is not None:
+                    self._alone.add_new_key(self._table.row_prefix + keys.i64(new_id))
+            except Duplicate as duplicate:
                 if self._policy == "insert":
                     raise
                 if self._policy == "ignore":
                     self._duplicates += 1
-                    self._writer.keep(taken.handle)
-                    self._context.note(taken.code, taken.message)
+                    self._writer.keep(duplicate.handle)
+                    self._context.note(duplicate.code, duplicate.message)
                 elif self._policy == "replace":
-                    self._replace(taken, row, handle)
+                    self._replace(duplicate, row, handle)
                 else:
-                    self._update(taken, row, number, read)
+                    self._update(duplicate, row, number, read)
         except Refused as refused:
             if not self._context.ignores or refused.code not in SKIPPED:
                 raise
             self._context.note(refused.code, refused.message)
 
     def _number(self, row: Row) -> int:
-        """Fill in the AUTO_INCREMENT column; the id it was given, 0 where the row had its own."""
+        """Sets the AUTO_INCREMENT column. Returns the generated id, or 0 for an explicit one."""
         position = self._target.auto
         value = row[position]
         self._drawn = 0
@@ -825,23 +834,23 @@ class RowInserter:
                     raise ErrAutoRandReadFailed()
                 value = scattered(value, info.auto_random_bits, bits)
             if value > self._target.greatest_id:
-                value = self._held(value)
+                value = self._limited_id(value)
             row[position] = value
             return int(value)
         self._written_id = int(value)
         if self._target.random is not None:
             if self._context.variable("allow_auto_random_explicit_insert") != "ON":
-                said = "Explicit insertion on auto_random column is disabled. "
-                said += "Try to set @@allow_auto_random_explicit_insert = true."
-                raise ErrInvalidAutoRandom(said)
-            if value > 0:  # the counter's part of it
+                message = "Explicit insertion on auto_random column is disabled. "
+                message += "Try to set @@allow_auto_random_explicit_insert = true."
+                raise ErrInvalidAutoRandom(message)
+            if value > 0:  # only the counter's part
                 value = int(value) & (1 << counter_bits(self._table.info, self._target.random)) - 1
         if value > 0:
             self._ids.rebase(int(value))
         return 0
 
     def _number_beside(self, row: Row) -> None:
-        """Fill in the AUTO_INCREMENT column of a table whose rows AUTO_RANDOM leads."""
+        """Sets the AUTO_INCREMENT column of a table that also has an AUTO_RANDOM key."""
         position = self._target.beside
         value = row[position]
         if value is not None and (value or self._zero_is_an_id):
@@ -853,8 +862,8 @@ class RowInserter:
             raise ErrAutoincReadFailed()
         row[position] = value
 
-    def _held(self, value: int) -> int:
-        """An id beyond its column, held to it with IGNORE. Raises 1690, 1467 where not strict."""
+    def _limited_id(self, value: int) -> int:
+        """With IGNORE, the column's greatest id for one beyond it. Raises 1690, or 1467 if lenient."""
         bits = INTEGER_BITS[TypeCode(self._table.info.cols[self._target.auto].type.Tp)]
         failed = ErrAutoincReadFailed()
         beyond = ErrDataOutOfRange.with_text(f"constant {value} overflows {INTEGERS[bits]}")
@@ -864,15 +873,15 @@ class RowInserter:
         self._context.note(failed.code, failed.message)
         return int(self._target.greatest_id)
 
-    def _replace(self, taken: Duplicate, row: Row, handle: bytes | None) -> None:
-        """The row goes where the other was; one that is the same already stays."""
+    def _replace(self, duplicate: Duplicate, row: Row, handle: bytes | None) -> None:
+        """Writes the row in place of the other rows; an equal row stays."""
         for _ in range(MOST_REPLACED + 1):
-            old = self._holder(taken)
+            old = self._holder(duplicate)
             if old == row:
-                self._writer.keep(taken.handle)
+                self._writer.keep(duplicate.handle)
                 self._affected += 1
                 return
-            self._writer.delete(taken.handle, old)
+            self._writer.delete(duplicate.handle, old)
             self._affected += 1
             self._duplicates += 1
             try:
@@ -880,36 +889,36 @@ class RowInserter:
                 self._affected += 1
                 return
             except Duplicate as another:
-                taken = another
+                duplicate = another
         raise Broken(f"a row of {self._table.info.name.O} is taken by more rows than it has keys")
 
-    def _update(self, taken: Duplicate, row: Row, number: int, read: Row | tuple[()]) -> None:
+    def _update(self, duplicate: Duplicate, row: Row, number: int, read: Row | tuple[()]) -> None:
         if self._changes is None:
-            raise taken
-        old = self._holder(taken)
+            raise duplicate
+        old = self._holder(duplicate)
         new = self._changes.apply(old, [*row, *read], self._context, number)
         if new != old:
-            self._writer.update(taken.handle, old, new)
+            self._writer.update(duplicate.handle, old, new)
             self._affected += 2
             self._duplicates += 1
             if self._target.auto >= 0:
                 self._written_id = int(new[self._target.auto])
             return
-        self._writer.keep(taken.handle)
+        self._writer.keep(duplicate.handle)
         if self._context.session.client_found_rows:
             self._affected += 1
             self._duplicates += 1
 
-    def _holder(self, taken: Duplicate) -> Row:
-        found = self._writer.read(taken.handle)
-        if found is None and self._table.info.global_indexes:
-            raise taken  # of a partition that is being dropped, or that this plan does not know
-        if found is None:
+    def _holder(self, duplicate: Duplicate) -> Row:
+        row = self._writer.read(duplicate.handle)
+        if row is None and self._table.info.global_indexes:
+            raise duplicate  # from a partition that is being dropped, or that this plan does not know
+        if row is None:
             raise Broken(f"an entry of {self._table.info.name.O} has no row")
-        return found
+        return row
 
     def result(self, several: bool) -> Result:
-        """Counts, and the first id given, once the rows' foreign keys are settled."""
+        """Runs the checks of foreign keys; returns the counts and the first generated id."""
         self._writer.finish()
         info = ""
         if several:

@@ -1,14 +1,13 @@
-r"""LOAD DATA [LOCAL] INFILE: rows of a text file, some thousands at a time.
+r"""LOAD DATA [LOCAL] INFILE: rows of a text file, in batches.
 
-    LOCAL     the client is asked for its file (server/statements.py); nothing can stop it half way,
-              so what is wrong is a warning, as with IGNORE
-    else      a file of this node's host, below --secure-file-priv; without that option 1290
+    LOCAL     the client sends its file (server/statements.py). It cannot be stopped half-way, so
+              errors are warnings, as with IGNORE
+    else      a file on this node's host, below --secure-file-priv; without that option 1290
 
-In an open transaction all rows are part of it. Else each batch is a transaction of its own, so that
-memory is bounded: when it fails, the batches before it stay (the manual warns of the same for
-engines without transactions).
+In an open transaction all rows are part of it. Otherwise each batch is a transaction, to limit
+memory. If a batch fails, the batches before it stay (as in MySQL for engines without transactions).
 
-How lines become fields: base/delimited.py.
+The format of lines and fields: base/delimited.py.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -50,7 +49,7 @@ Step = Callable[[Row, Value, Context, int], None]
 
 
 def load_data(session: SessionApi, node: LoadData, text: str) -> Result:
-    """See the module. Raises 1290, 3948, 29, 1227, 1261, 1262, and what INSERT does."""
+    """Runs LOAD DATA. Raises 1290, 3948, 29, 1227, 1261, 1262, and errors of INSERT."""
     if node.local:
         chunks = session.ask_for_file(node.path)
     else:
@@ -65,11 +64,11 @@ def load_data(session: SessionApi, node: LoadData, text: str) -> Result:
             break
         session.check_interrupt()
         first = counts.rows + 1
-        found = session.run(
+        batch_result = session.run(
             lambda context, batch=batch, first=first: _put(node, batch, first, context),  # type: ignore[misc]
             locking=True,
         )
-        counts.add(found, len(batch))
+        counts.add(batch_result, len(batch))
     return counts.result()
 
 
@@ -83,13 +82,13 @@ class _Counts:
         self._affected = self._warned = self._last_id = 0
         self._notes: list[Note] = []
 
-    def add(self, found: Result, rows: int) -> None:
+    def add(self, batch_result: Result, rows: int) -> None:
         self.rows += rows
         self.batches += 1
-        self._affected += found.affected
-        self._warned += len(found.warnings)
-        self._last_id = self._last_id or found.last_insert_id
-        self._notes += list(found.warnings)[: max(0, _WARNINGS - len(self._notes))]
+        self._affected += batch_result.affected
+        self._warned += len(batch_result.warnings)
+        self._last_id = self._last_id or batch_result.last_insert_id
+        self._notes += list(batch_result.warnings)[: max(0, _WARNINGS - len(self._notes))]
 
     def result(self) -> Result:
         deleted, skipped = max(0, self._affected - self.rows), max(0, self.rows - self._affected)
@@ -104,7 +103,7 @@ class _Counts:
 
 
 def _put(node: LoadData, batch: Sequence[Fields], first: int, context: Context) -> Result:
-    """One batch, in the transaction of the context."""
+    """Writes one batch, in the transaction of the context."""
     table = written_table(node.table.db or "", node.table.name, "INSERT", context.binding)
     check_writable(table, "INSERT", context.binding)
     if node.policy == "replace":
@@ -112,20 +111,20 @@ def _put(node: LoadData, batch: Sequence[Fields], first: int, context: Context) 
     policy = "ignore" if node.local and node.policy == "insert" else node.policy
     rules = strictness(context.binding, policy == "ignore")
     rules.begin(context)
-    taken = node.columns
-    if taken is None:
-        taken = tuple(c.name.O for c in table.columns if not c.is_generated)
-    names = [each for each in taken if not each.startswith("@")]
-    names += [each for each, _ in node.assignments]
+    fields_to = node.columns
+    if fields_to is None:
+        fields_to = tuple(c.name.O for c in table.columns if not c.is_generated)
+    names = [field for field in fields_to if not field.startswith("@")]
+    names += [column_name for column_name, _ in node.assignments]
     context.demand_columns(table, "INSERT", names)
     target = InsertTarget(table, tuple(dict.fromkeys(names)), node.partitions)
-    # for each field of a line: whether it stays bytes, what is there without it, where it goes
+    # for each field: whether it stays bytes, its default, its step
     columns = {column.name.L: (position, column) for position, column in target.named}
     steps = [
-        _variable(each[1:], context)
-        if each.startswith("@")
-        else _column(*columns[each.lower()], target, rules)
-        for each in taken
+        _variable(field[1:], context)
+        if field.startswith("@")
+        else _column(*columns[field.lower()], target, rules)
+        for field in fields_to
     ]
     later = _assignments(node, target, rules, context)
     inserting = RowInserter(target, policy, context, None)
@@ -149,11 +148,11 @@ def _put(node: LoadData, batch: Sequence[Fields], first: int, context: Context) 
 
 
 def _check_width(
-    fields: Fields, wanted: int, number: int, rules: Strictness, context: Context
+    fields: Fields, expected: int, number: int, rules: Strictness, context: Context
 ) -> None:
-    if len(fields) == wanted:
+    if len(fields) == expected:
         return
-    few = len(fields) < wanted
+    few = len(fields) < expected
     problem = ErrWarnTooFewRecords(number) if few else ErrWarnTooManyRecords(number)
     if not rules.lenient:
         raise problem
@@ -195,7 +194,7 @@ def _assignments(
 ) -> Iterable[Step]:
     columns = {column.name.L: (position, column) for position, column in target.named}
     source = TableSource(target.table, "", node.table.name, node.table.name, ())
-    found: list[Step] = []
+    steps: list[Step] = []
     for name, tree in node.assignments:
         position, column = columns[name.lower()]
         if column.is_generated:
@@ -203,19 +202,20 @@ def _assignments(
         if walks.find(tree, exp.Query):
             raise ErrNotSupportedYet("a subquery in LOAD DATA ... SET")
         if is_default(tree):
-            found.append(_by_default(position, column))
+            steps.append(_by_default(position, column))
             continue
-        made = expressions.compiled(tree, [source.visible], context.binding)
-        store = storer(column, made.type, position in target.numbered, rules)
+        compiled = expressions.compiled(tree, [source.visible], context.binding)
+        store = storer(column, compiled.type, position in target.numbered, rules)
 
         def step(
             row: Row, value: Value, at: Context, number: int,
-            position: int = position, made: expressions.Compiled = made, store: Storer = store,
+            position: int = position, compiled: expressions.Compiled = compiled,
+            store: Storer = store,
         ) -> None:  # fmt: skip
-            row[position] = store(made.call(row, at), at, number)
+            row[position] = store(compiled.call(row, at), at, number)
 
-        found.append(step)
-    return found
+        steps.append(step)
+    return steps
 
 
 Storer = Callable[[Value, Context, int], Value]

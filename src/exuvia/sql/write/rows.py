@@ -1,44 +1,44 @@
-"""The last station before a row is written: every INSERT, UPDATE and DELETE passes here.
+"""RowWriter: all rows of INSERT, UPDATE and DELETE are written by it.
 
-    insert(row)              what must hold of a new row        -> catalog/writer.py
-    update(handle, old, new) what must hold of its new values   -> catalog/writer.py
-    delete(handle, row)      what must hold without it          -> catalog/writer.py
-    finish()                 the statement's rows are written: foreign keys are settled
+    insert(row)              checks the new row                 -> catalog/writer.py
+    update(handle, old, new) checks the new values              -> catalog/writer.py
+    delete(handle, row)      checks the removal                 -> catalog/writer.py
+    finish()                 checks foreign keys after the rows of the statement are written
 
-    stations    generated columns (sql/generated.py), checks (write/checks.py),
+    in order    generated columns (sql/generated.py), checks (write/checks.py),
                 the row's partition, foreign keys (write/foreign_keys.py)
 
-Rows are counted for statistics; the transaction is told once a statement, at `finish`.
+Rows are counted for statistics; `finish` adds the counts to the transaction.
 
-One object a statement and table; it takes the metadata lock.
+There is one object per statement and table; it takes the metadata lock.
 
-Generated columns come first, STORED and VIRTUAL alike: what follows (CHECK, partitions, foreign
-keys, keys of indexes) sees them computed.
+Generated columns are computed first, both STORED and VIRTUAL, so that CHECKs, partitions, foreign
+keys and index keys can read them.
 
-Rows of a partitioned table on their way to their partition.
+Rows of a partitioned table:
 
-    insert    the partition that the row belongs to                    1526 where none fits
+    insert    into the partition of the row                            1526 if none fits
     update    in place, or out of one partition and into another
-    partitions that change: the other set is written too
+    partitions that change: the other set of partitions is written too
 
-Handles here begin with the partition's id; a Duplicate names its row likewise. A row that moves
-and has a hidden id gets a new one: ids are unique in a partition, and in a table unless partitions
-were exchanged.
+Handles here begin with the partition's id, also the handle of the row in a Duplicate. A row with a
+hidden id gets a new id when it moves. Ids are unique in a partition, and in a table unless
+partitions were exchanged.
 
-The double write of partitions that change:
+The double write while partitions change, to the sibling of each row in the other set:
 
-    state                   row removed          row new or changed
-    delete only             its twin goes        the twin of what it was goes; what would stop
-                                                 the fill of a new global index goes, too
-    write only and on       its twin goes        the twin is put, or becomes what the row is
+    state                   row deleted              row inserted or updated
+    delete only             delete the sibling       delete the sibling of the old row, and entries
+                                                     that would stop a backfill of global indexes
+    write only and later    delete the sibling       insert or update the sibling
 
-UNDO of a TRUNCATE: the other set has rows of its own, which are to come back. From its first step
-until readers have switched, a row that would meet one of them is refused (1062), as by a unique
-index that is being filled.
+UNDO of a TRUNCATE: the other set has its own rows, which are to come back. From the first step
+until readers have switched, a row that conflicts with one of them is refused (1062), as by a unique
+index under backfill.
 
-A twin has its row's handle. It may not be there yet: the move has not come to it. Then the commit
-requires that it is still not, else the move's copy of a row that is gone would stay. See
-ddl/actions/partition_move.py for why neighbours of these states may meet.
+A sibling has the handle of its row. It may be missing, because the move has not copied it yet. The
+commit then requires that it is still missing, or the move's copy of a deleted row could stay. See
+ddl/actions/partition_move.py for why neighbouring states may coexist.
 """
 
 from collections.abc import Callable, Sequence
@@ -79,97 +79,99 @@ from exuvia.sql.write.foreign_keys import Downward, cascade, foreign_key_checker
 COMES_BACK = ", of a row that an UNDO of TRUNCATE TABLE brings back"
 
 
-class Twins:
-    """One statement's writes to the other set of one table."""
+class SiblingWrites:
+    """One statement's writes to the other set of partitions of one table."""
 
-    def __init__(self, table: Table, found: PartitionInfo, txn: Transaction) -> None:
+    def __init__(self, table: Table, partition: PartitionInfo, txn: Transaction) -> None:
         self._table = table
         self._txn = txn
-        self._route = other_route(table, found)
-        self._ids = [each.id for each in found.others]
-        self._moving = found.moving
-        self._guarded = found.guarded
-        switched = found.ddl_state == SchemaState.DELETE_REORG
-        self._adds = switched or DUTIES[found.ddl_state].adds
+        self._route = other_route(table, partition)
+        self._ids = [definition.id for definition in partition.others]
+        self._moving = partition.moving
+        self._guarded = partition.guarded
+        switched = partition.ddl_state == SchemaState.DELETE_REORG
+        self._adds = switched or DUTIES[partition.ddl_state].adds
 
     def check(self, part: Table, row: Row, handle: bytes | None, own: bytes | None = None) -> None:
-        """A row that is written must have a place there too. `handle` where rows have hidden ids,
-        `own`: of a row that is changed. Raises 1526, 1062."""
+        """Checks that a row can be written to the other set, too. Raises 1526, 1062.
+
+        `handle` for rows with hidden ids; `own` is the handle of a row that is updated."""
         if part.physical_id in self._guarded:
             try:
-                writer.refuse_conflicts(self._txn, self._twin_part(row), row, handle, own)
-            except Duplicate as met:
-                raise ErrDupEntry.with_text(met.message + COMES_BACK) from None
+                writer.refuse_conflicts(self._txn, self._sibling_part(row), row, handle, own)
+            except Duplicate as duplicate:
+                raise ErrDupEntry.with_text(duplicate.message + COMES_BACK) from None
         elif self._adds and part.physical_id in self._moving:
-            self._twin_part(row)
+            self._sibling_part(row)
 
     def put(self, part: Table, handle: bytes, row: Row) -> None:
         if part.physical_id not in self._moving:
             return
         if not self._adds:
-            self._make_way(handle, row)
+            self._clear_tombstones(handle, row)
             return
-        twin = self._twin_part(row)
-        if self._txn.get(twin.row_prefix + handle) is None:
-            writer.insert(self._txn, twin, row, handle)
+        sibling = self._sibling_part(row)
+        if self._txn.get(sibling.row_prefix + handle) is None:
+            writer.insert(self._txn, sibling, row, handle)
 
-    def _make_way(self, handle: bytes, row: Row) -> None:
-        """Its twin will be put by others, or by the move: nothing may stop a fill behind that."""
+    def _clear_tombstones(self, handle: bytes, row: Row) -> None:
+        """Removes tombstones that would stop a backfill: others or the move write the sibling."""
         place = self._route.place(row)
         if place != NOWHERE:
-            twin = self._table.part(self._ids[place])
-            if twin.forms_not_added:
-                writer.clear_former_tombstones(self._txn, twin, row, handle)
+            sibling = self._table.part(self._ids[place])
+            if sibling.forms_not_added:
+                writer.clear_former_tombstones(self._txn, sibling, row, handle)
 
     def remove(self, part: Table, handle: bytes, row: Row) -> None:
-        for twin in self.leaving(part, handle, row):
-            writer.delete(self._txn, twin, handle, row)
+        for sibling in self.leaving(part, handle, row):
+            writer.delete(self._txn, sibling, handle, row)
 
     def leaving(self, part: Table, handle: bytes, row: Row) -> list[Table]:
-        """Where the twin of a row is that goes."""
+        """The partition with the sibling of a row to delete, as a list."""
         if part.physical_id not in self._moving:
             return []
         place = self._route.place(row)
         if place == NOWHERE:
             return []
-        twin = self._table.part(self._ids[place])
-        return [twin] if self._is_there(twin, handle) else []
+        sibling = self._table.part(self._ids[place])
+        return [sibling] if self._is_there(sibling, handle) else []
 
     def change(self, part: Table, handle: bytes, moved: bytes, old: Row, new: Row) -> None:
-        """A row that stays in its partition; `moved` is its handle from now on."""
+        """Updates the sibling of a row that stays in its partition; `moved` is its new handle."""
         if part.physical_id not in self._moving:
             return
-        self._txn.require(part.row_prefix + handle)  # an equal row is not written, so not compared
+        # an equal row is not written, so it is not compared
+        self._txn.require(part.row_prefix + handle)
         place = self._route.place(old)
-        twin = None if place == NOWHERE else self._table.part(self._ids[place])
-        there = twin is not None and self._is_there(twin, handle)
-        if there and twin is not None and self._adds and self._twin_part(new) is twin:
-            writer.update(self._txn, twin, handle, old, new)
+        sibling = None if place == NOWHERE else self._table.part(self._ids[place])
+        there = sibling is not None and self._is_there(sibling, handle)
+        if there and sibling is not None and self._adds and self._sibling_part(new) is sibling:
+            writer.update(self._txn, sibling, handle, old, new)
             return
-        if there and twin is not None:
-            writer.delete(self._txn, twin, handle, old)
+        if there and sibling is not None:
+            writer.delete(self._txn, sibling, handle, old)
         self.put(part, moved, new)
 
-    def _is_there(self, twin: Table, handle: bytes) -> bool:
-        """Whether the twin is. Where it is not, the move must not put it before the commit."""
-        key = twin.row_prefix + handle
+    def _is_there(self, sibling: Table, handle: bytes) -> bool:
+        """Whether the sibling exists. If not, the move must not insert it before the commit."""
+        key = sibling.row_prefix + handle
         if self._txn.get(key) is not None:
             return True
         self._txn.require(key)
         return False
 
-    def _twin_part(self, row: Row) -> Table:
+    def _sibling_part(self, row: Row) -> Table:
         place = self._route.place(row)
         if place == NOWHERE:
             raise self._route.refusal(row)
         return self._table.part(self._ids[place])
 
 
-def twins_of(table: Table, txn: Transaction) -> Twins | None:
-    """None where no partitions change."""
-    found = table.info.partition
-    changes = found is not None and (found.moving or found.guarded)
-    return Twins(table, found, txn) if found is not None and changes else None
+def siblings_of(table: Table, txn: Transaction) -> SiblingWrites | None:
+    """The writes to the other set; None if no partitions change."""
+    partition = table.info.partition
+    changes = partition is not None and (partition.moving or partition.guarded)
+    return SiblingWrites(table, partition, txn) if partition is not None and changes else None
 
 
 # -- partitions ------------------------------------------------------------------------------------
@@ -178,81 +180,84 @@ _ID_BYTES = 8
 
 
 class PartitionWrites:
-    """One statement's writes to one table. `named`: PARTITION (p, q), no other may be met."""
+    """One statement's writes to one table. `named`: PARTITION (p, q); other partitions are 1748."""
 
     def __init__(self, table: Table, context: Context, named: Sequence[str] = ()) -> None:
         self._table = table
         self._context = context
         self._route = route_of(table)
         partition = table.info.partition
-        self._twins = twins_of(table, context.txn)
+        self._siblings = siblings_of(table, context.txn)
         self._unused = partition.unused if partition is not None else frozenset()
         self._read_ids = {part.physical_id for part in table.parts} - self._unused
         self._named = places_named(table, named) if named else None
         self._exchanged, self._fits = _exchange_of(table)
-        self._counts: dict[int, tuple[int, int]] = {}  # rows more, rows touched
+        self._counts: dict[
+            int, tuple[int, int]
+        ] = {}  # change of the number of rows, number of modified rows
 
     def insert(self, row: Row, handle: bytes | None = None) -> None:
-        """Put a new row into its partition. Raises Duplicate, 1526, 1748."""
+        """Inserts a new row into its partition. Raises Duplicate, 1526, 1748."""
         self._insert(self._part_of(row), row, handle)
 
     def _insert(self, part: Table, row: Row, handle: bytes | None) -> None:
-        if self._twins is not None:
-            self._twins.check(part, row, handle)
+        if self._siblings is not None:
+            self._siblings.check(part, row, handle)
         try:
             handle = writer.insert(self._context.txn, part, row, handle)
-        except Duplicate as taken:
-            raise _qualified(part, taken) from None
+        except Duplicate as duplicate:
+            raise _qualified(part, duplicate) from None
         self._count(part, 1)
-        if self._twins is not None:
-            self._twins.put(part, handle, row)
+        if self._siblings is not None:
+            self._siblings.put(part, handle, row)
 
     def update(self, handle: bytes, old: Row, new: Row) -> None:
-        """Replace a row, where it is or where it now belongs. Raises Duplicate, 1526, 1748."""
+        """Updates a row, in place or by a move. Raises Duplicate, 1526, 1748."""
         source, target = self._table.part(_physical(handle)), self._part_of(new)
         txn, inner = self._context.txn, handle[_ID_BYTES:]
         if target is not source:
             self._move(source, target, inner, old, new)
             return
-        if self._twins is not None:
-            hidden = None if self._table.handle_positions else inner
-            self._twins.check(source, new, hidden, inner)
+        if self._siblings is not None:
+            hidden_id = None if self._table.handle_positions else inner
+            self._siblings.check(source, new, hidden_id, inner)
         try:
             after = writer.update(txn, source, inner, old, new)
-        except Duplicate as taken:
-            raise _qualified(source, taken) from None
+        except Duplicate as duplicate:
+            raise _qualified(source, duplicate) from None
         self._count(source, 0)
-        if self._twins is not None:
-            self._twins.change(source, inner, after, old, new)
+        if self._siblings is not None:
+            self._siblings.change(source, inner, after, old, new)
 
     def _move(self, source: Table, target: Table, handle: bytes, old: Row, new: Row) -> None:
         moved = None if self._table.handle_positions else self._new_handle()
         txn, leaving = self._context.txn, []
-        if self._twins is not None:
-            self._twins.check(target, new, moved)
-            leaving = self._twins.leaving(source, handle, old)
+        if self._siblings is not None:
+            self._siblings.check(target, new, moved)
+            leaving = self._siblings.leaving(source, handle, old)
         try:
             moved = writer.move(txn, source, target, handle, moved, old, new, leaving)
-        except Duplicate as taken:
-            raise _qualified(target, taken) from None
+        except Duplicate as duplicate:
+            raise _qualified(target, duplicate) from None
         self._count(target, 1)
         self._count(source, -1)
-        if self._twins is not None:
-            self._twins.put(target, moved, new)
+        if self._siblings is not None:
+            self._siblings.put(target, moved, new)
 
     def delete(self, handle: bytes, row: Row) -> None:
-        """Remove a row as it was read."""
+        """Deletes a row as it was read."""
         self._delete(self._table.part(_physical(handle)), handle[_ID_BYTES:], row)
 
     def _delete(self, part: Table, handle: bytes, row: Row) -> None:
         writer.delete(self._context.txn, part, handle, row)
         self._count(part, -1)
-        if self._twins is not None:
-            self._twins.remove(part, handle, row)
+        if self._siblings is not None:
+            self._siblings.remove(part, handle, row)
 
     def read(self, handle: bytes) -> Row | None:
-        """The row as the transaction sees it now; None in a partition that this plan does not read:
-        one being dropped, or one of a later revision, of which a global index told."""
+        """The row in the transaction. None in a partition that this plan does not read.
+
+        Global indexes may refer to such partitions: being dropped, or of a later revision."""
         if _physical(handle) not in self._read_ids:
             return None
         part = self._table.part(_physical(handle))
@@ -263,14 +268,14 @@ class PartitionWrites:
         self._counts[part.physical_id] = rows + more, modified + 1
 
     def tell_counts(self) -> None:
-        """What the statement did, to each partition and to the table as a whole."""
+        """Adds the statement's counts to each partition and to the whole table."""
         counts, self._counts = self._counts, {}
         for physical_id, (rows, modified) in counts.items():
             self._context.counted(physical_id, rows, modified)
-        found = self._table.info.partition
+        partition = self._table.info.partition
         place = self._table.info.statistics_id
-        if place in counts or (found is not None and found.is_whole_in_undo):
-            return  # statistics of a table without partitions stand where its rows lie
+        if place in counts or (partition is not None and partition.is_whole_in_undo):
+            return  # statistics of a table without partitions are stored under its rows' id
         if counts:
             rows = sum(rows for rows, _ in counts.values())
             modified = sum(modified for _, modified in counts.values())
@@ -295,7 +300,7 @@ class PartitionWrites:
 def partitions_of(
     table: Table, context: Context, named: Sequence[str] = ()
 ) -> PartitionWrites | None:
-    """None for a table that is not partitioned. Raises 1735, 1747."""
+    """The writes to a partitioned table; None for other tables. Raises 1735, 1747."""
     if table.is_partitioned:
         return PartitionWrites(table, context, named)
     if named:
@@ -304,18 +309,18 @@ def partitions_of(
 
 
 def fits_of(table: Table) -> Callable[[Row], None] | None:
-    """What rows must pass while the table is exchanged with a partition: 1737."""
+    """Returns a check of rows while the table is exchanged with a partition: 1737."""
     rule = table.info.exuvia_exchange
     if rule is None or not rule.exuvia_validate or rule.exuvia_partition is None:
         return None
     cut = cut_of(rule.exuvia_partition)
     route = Route(table.info.cols, cut)
-    ids = [each.id for each in cut.definitions]
-    wanted = ids.index(rule.exchange_partition_def_id)
+    ids = [definition.id for definition in cut.definitions]
+    expected = ids.index(rule.exchange_partition_def_id)
     obeys = misfits(rule.exuvia_checks, table)
 
     def check(row: Row) -> None:
-        if route.place(row) != wanted:
+        if route.place(row) != expected:
             raise ErrRowDoesNotMatchPartition()
         obeys(row)
 
@@ -323,7 +328,7 @@ def fits_of(table: Table) -> Callable[[Row], None] | None:
 
 
 def _exchange_of(table: Table) -> tuple[int, Callable[[Row], None]]:
-    """(id of the partition that is exchanged, or 0; what its rows must pass meanwhile: 1737)."""
+    """(id of the partition that is being exchanged, or 0; the check of its rows: 1737)."""
     rule = table.info.exuvia_exchange
     if rule is None:
         return 0, lambda row: None
@@ -334,26 +339,28 @@ def _physical(handle: bytes) -> int:
     return int.from_bytes(handle[:_ID_BYTES], "big")
 
 
-def _qualified(part: Table, taken: Duplicate) -> Duplicate:
-    """The same, its handle as handles of partitioned tables are: those in global indexes, which
-    do not lie under the partition's id, are."""
+def _qualified(part: Table, duplicate: Duplicate) -> Duplicate:
+    """The Duplicate with its handle qualified by the partition's id, as all handles here.
+
+    Handles in global indexes are already qualified: their keys are not below the id."""
     own = keys.u64(part.physical_id)
-    if taken.key[1 : 1 + _ID_BYTES] == own:
-        taken.handle = own + taken.handle
-    return taken
+    if duplicate.key[1 : 1 + _ID_BYTES] == own:
+        duplicate.handle = own + duplicate.handle
+    return duplicate
 
 
-# -- stations --------------------------------------------------------------------------------------
+# -- the plan of writes -----------------------------------------------------------------------
 
-_KEPT = "stations"
+_CACHE_KEY = "stations"
 
 
 def environment(context: Context) -> PlainEnv:
-    """For stored expressions of rows that a statement writes: no session, but its strictness and
-    its warnings."""
-    found = PlainEnv(strict=context.strict)
-    found.by_zero, found.warnings = context.by_zero, context.warnings
-    return found
+    """The environment of stored expressions in the rows that a statement writes.
+
+    It has no session, but the statement's strictness and warnings."""
+    env = PlainEnv(strict=context.strict)
+    env.by_zero, env.warnings = context.by_zero, context.warnings
+    return env
 
 
 class Computed:
@@ -365,7 +372,7 @@ class Computed:
         self._env = environment(context)
 
     def fill(self, row: Row) -> None:
-        """Compute into the row. Raises what a strict write refuses; else a warning."""
+        """Computes the generated columns of a row. Raises errors in a strict write; else warns."""
         for column in self._columns:
             row[column.position] = self._value(column, row)
 
@@ -379,10 +386,11 @@ class Computed:
             return column.nearest(row, self._env)
 
 
-class Stations(NamedTuple):
-    """What rows of a table pass, as its definition has it; found once a revision. `auto`: where the
-    AUTO_INCREMENT or AUTO_RANDOM column stands, -1 for none; `soon`: where one stands that a MODIFY
-    is about to make AUTO_INCREMENT."""
+class WritePlan(NamedTuple):
+    """The checks for rows of a table; computed once per revision.
+
+    `auto`: the position of the AUTO_INCREMENT or AUTO_RANDOM column, or -1. `soon`: the position of
+    a column that a MODIFY is about to make AUTO_INCREMENT, or -1."""
 
     generated: tuple[GeneratedColumn, ...]
     checks: RowChecks | None
@@ -391,9 +399,9 @@ class Stations(NamedTuple):
     soon: int = -1
 
     @staticmethod
-    def of(table: Table) -> "Stations":
-        kept: Stations | None = table.caches.get(_KEPT)
-        if kept is None:
+    def of(table: Table) -> "WritePlan":
+        cached: WritePlan | None = table.caches.get(_CACHE_KEY)
+        if cached is None:
             random = random_column(table.info)
             columns = table.info.cols
             public = [(n, c) for n, c in enumerate(columns) if c.state == SchemaState.PUBLIC]
@@ -401,18 +409,18 @@ class Stations(NamedTuple):
             soon = next((n for n, c in enumerate(columns) if is_numbered_soon(c)), -1)
             auto = next(counted, soon)
             generated = tuple(
-                each
-                for each in generated_columns(table.info)
-                if not is_computed_hidden(each.column)
+                column
+                for column in generated_columns(table.info)
+                if not is_computed_hidden(column.column)
             )
-            kept = Stations(generated, row_checks(table), fits_of(table), auto, soon)
-            table.caches[_KEPT] = kept
-        return kept
+            cached = WritePlan(generated, row_checks(table), fits_of(table), auto, soon)
+            table.caches[_CACHE_KEY] = cached
+        return cached
 
 
 # -- the writer ------------------------------------------------------------------------------------
 
-# with IGNORE a warning, and the row is left as it is
+# with IGNORE: a warning, and the row is left unchanged
 SKIPPED = frozenset(
     {
         ErrDupEntry.code,
@@ -428,7 +436,7 @@ Values = tuple[Any, ...]
 
 
 class RowWriter:
-    """See the module. `named`: PARTITION (p, q); `depth`: how far it follows others' rows."""
+    """Writes the rows of one table. `named`: PARTITION (p, q); `depth`: the depth of a cascade."""
 
     def __init__(
         self, table: Table, context: Context, named: Sequence[str] = (), depth: int = 0
@@ -436,7 +444,7 @@ class RowWriter:
         self._table = table
         self._parts = partitions_of(table, context, named)
         self._context = context
-        generated, self._checks, self._fits, self._auto, self._soon = Stations.of(table)
+        generated, self._checks, self._fits, self._auto, self._soon = WritePlan.of(table)
         self._computed = Computed(generated, context) if generated else None
         self._env = environment(context)
         checker = foreign_key_checker(table, context, depth)
@@ -448,7 +456,7 @@ class RowWriter:
         context.writing(table, False)
 
     def insert(self, row: Row, handle: bytes | None = None) -> None:
-        """Put a new row; `handle` where rows have hidden ids. Raises Duplicate, nothing written."""
+        """Inserts a row; `handle` for rows with hidden ids. Raises Duplicate before any write."""
         check()
         if self._computed is not None:
             self._computed.fill(row)
@@ -473,15 +481,16 @@ class RowWriter:
 
     @property
     def takes_new(self) -> bool:
-        """Whether rows may come by column: no station has anything to say of a new row."""
-        stations = self._computed, self._checks, self._fits, self._parts, self._early, self._late
-        return all(each is None for each in stations) and writer.is_plain(self._table)
+        """Whether rows may be inserted by columns: a new row needs no check."""
+        checks = self._computed, self._checks, self._fits, self._parts, self._early, self._late
+        return all(step is None for step in checks) and writer.is_plain(self._table)
 
     def insert_new(
         self, columns: Sequence[Sequence[Value]], ids: Sequence[int] | None = None
     ) -> bool:
-        """`insert` of many rows, by column, of a writer that `takes_new` ones, where each is
-        certainly new. False, and nothing is written, where one is not."""
+        """Inserts many rows by columns, if it `takes_new` ones and each is certainly new.
+
+        Returns False, with nothing written, if one is not."""
         check()
         if not writer.insert_new(self._context.txn, self._table, columns, ids):
             return False
@@ -490,7 +499,7 @@ class RowWriter:
         return True
 
     def update(self, handle: bytes, old: Row, new: Row) -> None:
-        """Replace a row as it was read. Raises Duplicate, nothing written."""
+        """Updates a row as it was read. Raises Duplicate before any write."""
         check()
         if self._computed is not None:
             self._computed.fill(new)
@@ -514,8 +523,8 @@ class RowWriter:
             self._late.updated(old, new)
 
     def _count_on(self, old: Row, new: Row) -> None:
-        """A greater number in the AUTO_INCREMENT or AUTO_RANDOM column moves its counter, as in an
-        INSERT."""
+        """Raises the counter to a greater value of an AUTO_INCREMENT or AUTO_RANDOM column, as an
+        INSERT does."""
         at = self._auto
         if at >= 0 and new[at] is not None and new[at] != old[at] and new[at] > 0:
             info, value = self._table.info, int(new[at])
@@ -524,7 +533,7 @@ class RowWriter:
             self._context.ids_of(info).rebase(value)
 
     def delete(self, handle: bytes, row: Row) -> None:
-        """Remove a row as it was read."""
+        """Deletes a row as it was read."""
         check()
         if self._parts is not None:
             self._parts.delete(handle, row)
@@ -538,7 +547,7 @@ class RowWriter:
             self._late.deleted(row)
 
     def finish(self) -> None:
-        """Raises 1451, 1452, 3008."""
+        """Runs the checks of foreign keys and adds the counts. Raises 1451, 1452, 3008."""
         checker = self._early or self._late
         if checker is not None:
             checker.settle(self._spread)
@@ -556,18 +565,18 @@ class RowWriter:
         rule: ReferOption,
         depth: int,
     ) -> None:
-        """Children go or change with their parent."""
+        """Deletes or updates children with their parent."""
         children = RowWriter(down.children.table, self._context, depth=depth)
         cascade(children, handles, down, now, rule, self._context)
 
     def keep(self, handle: bytes) -> None:
-        """Lock a row that is met and left as it is, where rows are locked."""
+        """Locks a row that stays unchanged, if the statement locks rows."""
         check()
         if self._context.locks is not None:
             self._context.txn.lock(self._table.row_key(handle))
 
     def read(self, handle: bytes) -> Row | None:
-        """The row as the transaction sees it now."""
+        """The row in the transaction."""
         if self._parts is not None:
             return self._parts.read(handle)
         return reader.get(self._context.txn, self._table, handle)

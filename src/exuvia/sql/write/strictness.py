@@ -1,18 +1,18 @@
-"""How forgiving a write is: by IGNORE, and by a sql_mode without STRICT_TRANS_TABLES.
+"""The strictness of a write: by IGNORE, and by a sql_mode without STRICT_TRANS_TABLES.
 
                          strict        IGNORE                    not strict
 a value does not fit     refused       nearest, a warning        nearest, a warning
-NULL where none may be   1048          the type's zero           likewise, but 1048 where an
-                                                                 INSERT has a single row
-a constraint is broken   refused       the row is left out       refused
+NULL in a NOT NULL       1048          the type's zero           the type's zero, but 1048 for an
+column                                                           INSERT of a single row
+a constraint violation   refused       the row is left out       refused
 zero dates               1292 unless NO_ZERO_DATE is off         allowed
 
-What an assignment loses without being refused, and what TiDB says of it.
+Warnings, in TiDB's words, for parts of a value that an assignment drops without an error:
 
-    digits behind a DECIMAL's scale      INSERT .. VALUES: 1366 with column and row; else 1292
-    blanks behind a VARCHAR's length     1265
+    digits after a DECIMAL's scale       INSERT .. VALUES: 1366 with column and row; else 1292
+    blanks after a VARCHAR's length      1265
 
-And how an UPDATE words what it refuses: as the change of type does, without column and row.
+Errors of an UPDATE have the text of a change of type, without column and row.
 """
 
 from collections.abc import Callable
@@ -41,8 +41,9 @@ _STRICT_MODES = ("STRICT_TRANS_TABLES", "STRICT_ALL_TABLES")
 
 
 class Strictness(NamedTuple):
-    """Found when a statement is planned: plans are kept by sql_mode. `forgiven`: codes of errors
-    that become warnings."""
+    """The strictness of a statement, computed at planning: plans are cached by sql_mode.
+
+    `forgiven`: the codes of errors that become warnings."""
 
     ignores: bool
     lenient: bool
@@ -51,7 +52,7 @@ class Strictness(NamedTuple):
     by_zero: bool = True
 
     def begin(self, context: Execution) -> None:
-        """Tell the statement that is about to write."""
+        """Sets the strictness of the statement that is about to write."""
         context.ignores = self.ignores
         context.strict = not self.lenient
         context.by_zero = self.by_zero
@@ -60,16 +61,16 @@ class Strictness(NamedTuple):
 def loads_a_dump(binding: Binding) -> bool:
     """Whether the sql_mode is the one that dumps set.
 
-    MariaDB's mysqldump writes the values of generated columns too; as in MariaDB they are left out
+    MariaDB's mysqldump also writes the values of generated columns. As in MariaDB these are ignored
     then, and computed."""
     modes = binding.variable("sql_mode").upper()
-    return "NO_AUTO_VALUE_ON_ZERO" in modes and not any(each in modes for each in _STRICT_MODES)
+    return "NO_AUTO_VALUE_ON_ZERO" in modes and not any(mode in modes for mode in _STRICT_MODES)
 
 
 def strictness(binding: Binding, ignore: bool, single_row: bool = False) -> Strictness:
-    """Of a statement. `single_row`: an INSERT of one row by VALUES."""
+    """The strictness of a statement. `single_row`: an INSERT of one row by VALUES."""
     modes = binding.variable("sql_mode").upper()
-    lenient = ignore or not any(each in modes for each in _STRICT_MODES)
+    lenient = ignore or not any(strict_mode in modes for strict_mode in _STRICT_MODES)
     forgiven = NARROWED if lenient else frozenset[int]()
     if single_row and not ignore:
         forgiven -= {ErrBadNull.code}
@@ -84,15 +85,15 @@ def strictness(binding: Binding, ignore: bool, single_row: bool = False) -> Stri
 
 # -- truncation warnings ---------------------------------------------------------------------------
 
-Loss = Callable[[Value, Value, Execution, int], None]  # value, what is stored, context, row number
+Loss = Callable[[Value, Value, Execution, int], None]  # value, stored value, context, row number
 INTEGERS = {8: "tinyint", 16: "smallint", 24: "mediumint", 32: "int", 64: "bigint"}
 _NUMBERS = (Family.INT, Family.UINT, Family.DECIMAL, Family.FLOAT)
 
 
 def loss_of(column: ColumnInfo, source: FieldType, named: bool) -> Loss | None:
-    """What to call behind each assignment; None where nothing is lost unseen.
+    """Returns a function to call after each assignment; None if no part can be dropped.
 
-    `named`: the warning names column and row."""
+    `named`: the warning has column and row."""
     target = column.type
     if source.Tp == TypeCode.NULL:
         return None
@@ -117,12 +118,12 @@ def _rounding(column: ColumnInfo, source: FieldType, named: bool) -> Loss:
         if value is None or (value if is_number else _number(value, source)) == stored:
             return
         text = values.to_text(value, source)
-        said = (
+        warning = (
             ErrTruncatedWrongValueForField("decimal", text, name, row)
             if named
             else ErrTruncatedWrongValue("DECIMAL", text)
         )
-        context.note(said.code, said.message)
+        context.note(warning.code, warning.message)
 
     return lost
 
@@ -138,14 +139,14 @@ def _cutting(column: ColumnInfo) -> Loss:
 
     def lost(value: Value, stored: Value, context: Execution, row: int) -> None:
         if value is not None and len(value) > most:
-            said = WarnDataTruncated(name, row)
-            context.note(said.code, said.message)
+            warning = WarnDataTruncated(name, row)
+            context.note(warning.code, warning.message)
 
     return lost
 
 
 def updated(error: Refused, value: Value, source: FieldType, target: FieldType) -> Refused:
-    """The refusal of an UPDATE: texts that are no numbers are 1292."""
+    """The error of an UPDATE: 1292 for texts that are not numbers."""
     if (
         error.code not in (WarnDataTruncated.code, ErrTruncatedWrongValueForField.code)
         or source.Tp == TypeCode.NULL
@@ -165,7 +166,7 @@ def updated(error: Refused, value: Value, source: FieldType, target: FieldType) 
 
 
 def overflowed(error: Refused, value: Value, source: FieldType, target: FieldType) -> Refused:
-    """A whole number beyond an integer type, as INSERT .. SELECT and UPDATE warn of it."""
+    """The warning of INSERT .. SELECT and UPDATE for an integer beyond its type."""
     bits = INTEGER_BITS.get(TypeCode(target.Tp))
     if error.code != ErrWarnDataOutOfRange.code or bits is None or not isinstance(value, int):
         return error
@@ -182,9 +183,10 @@ Storer = Callable[[Value, Execution, int], Value]
 def storer(
     column: ColumnInfo, kind: FieldType, is_auto: bool, rules: Strictness, selected: bool = False
 ) -> Storer:
-    """Convert and check one value; what is forgiven gives a warning and the nearest value.
+    """Returns a converter of values that checks them.
 
-    `selected`: it comes from a query, and warnings are worded so."""
+    A forgiven error gives a warning and the nearest value. `selected`: values come from a query,
+    which has other texts of warnings."""
     if is_dated(kind, column.type):
         moment = storer(column, MOMENT, is_auto, rules, selected)
         return lambda value, context, n: moment(on_day(value, context.now), context, n)
@@ -199,8 +201,8 @@ def storer(
         except Refused as error:
             if error.code not in rules.forgiven:
                 raise
-            said = overflowed(error, value, kind, column.type) if selected else error
-            context.note(said.code, said.message)
+            warning = overflowed(error, value, kind, column.type) if selected else error
+            context.note(warning.code, warning.message)
             return narrowed(value, kind, column, rules.mode)
         if loss is not None:
             loss(value, stored, context, number)

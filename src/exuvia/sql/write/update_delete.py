@@ -1,19 +1,19 @@
-"""UPDATE and DELETE, of one table or of the rows that a query finds.
+"""UPDATE and DELETE: of one table, or of the rows found by a query.
 
     UPDATE p SET v = 1 WHERE id = 2                  DELETE FROM p WHERE id = 2
 
-    read what the WHERE keeps (access/filtering.py), then write row by row
+    read the rows of the WHERE (access/filtering.py), then write row by row
 
     UPDATE p JOIN q ON p.id = q.p SET p.v = q.w      DELETE FROM p WHERE id IN (SELECT p FROM q)
 
     SELECT p.<handle>, q.w FROM p JOIN q ON ..
-      -> each row of a target is written once, however often the query meets it
+      -> each row of a target is written once, however often the query returns it
 
-The rows are collected before the first is written, so that none is met twice. Affected rows of an
-UPDATE are those that changed; with CLIENT_FOUND_ROWS those that matched.
+The rows are collected before the first is written, so that none is read twice. The affected rows of
+an UPDATE are those that changed, or with CLIENT_FOUND_ROWS those that matched.
 
-With several tables every new value is computed by the query, from the rows as they were. With one
-table only values that need a subquery are; the others are computed from the row itself.
+With several tables all new values are computed by the query, from the rows as they were. With one
+table only values with a subquery are; the others are computed from the row itself.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -50,7 +50,7 @@ from exuvia.sql.write.strictness import strictness
 
 
 def _leave(error: Refused, ignore: bool, context: Context) -> None:
-    """With IGNORE a row that breaks a constraint stays as it is, with a warning."""
+    """With IGNORE, leaves a row unchanged that violates a constraint, with a warning."""
     if not ignore or error.code not in SKIPPED:
         raise error
     context.note(error.code, error.message)
@@ -60,7 +60,7 @@ def _leave(error: Refused, ignore: bool, context: Context) -> None:
 
 
 class DeleteRows(FilteredPlan):
-    """Raises 1235 for several tables."""
+    """DELETE from one table. Raises 1235 for several tables."""
 
     locks = True
     asks = ("SELECT", "DELETE")
@@ -87,9 +87,9 @@ class DeleteRows(FilteredPlan):
         self._rules.begin(context)
         self.filter.check_safe(context)
         writer = RowWriter(self.table, context)
-        found = list(self.filter.all_rows(context))
+        rows = list(self.filter.all_rows(context))
         removed = 0
-        for handle, row in found:
+        for handle, row in rows:
             try:
                 writer.delete(handle, row)
                 removed += 1
@@ -103,7 +103,7 @@ class DeleteRows(FilteredPlan):
 
 
 class UpdateRows(FilteredPlan):
-    """Raises 1235 for several tables."""
+    """UPDATE of one table. Raises 1235 for several tables."""
 
     locks = True
     asks = ("SELECT",)
@@ -154,11 +154,11 @@ class UpdateRows(FilteredPlan):
         return Result(affected=affected, info=info)
 
 
-# -- rows that a query finds -----------------------------------------------------------------------
+# -- rows found by a query -------------------------------------------------------------------------
 
 
 def needs_query(node: Update | Delete) -> bool:
-    """Whether one table's own filter is not enough."""
+    """Whether a filter of one table is not enough."""
     if tree_of(node.source) is None:
         return True
     parts = [node.where, node.order]
@@ -170,7 +170,7 @@ def needs_query(node: Update | Delete) -> bool:
 
 
 def _asks_row_id(tree: exp.Expression) -> bool:
-    """Whether it names the hidden row id, which only a query's scan has as a column."""
+    """Whether the tree names the hidden row id, a column that only a query's scan has."""
     return any(column.name.lower() == ROW_ID for column in walks.find_all(tree, exp.Column))
 
 
@@ -185,7 +185,7 @@ class _Target(NamedTuple):
 class UpdateFound(Plan):
     """UPDATE of several tables, or with subqueries: a query finds the rows and new values."""
 
-    found: Find = staticmethod(found_rows)
+    find_rows: Find = staticmethod(found_rows)
 
     def __init__(self, node: Update, context: Context) -> None:
         self._ignore = node.ignore
@@ -195,7 +195,10 @@ class UpdateFound(Plan):
         self._targets: list[_Target] = []
         for column, tree in node.assignments:
             source = _owner(column, sources, node.source)
-            place = next((each for each in self._targets if each.source is source), None)
+            place = next(
+                (other for other in self._targets if other.source is source),
+                None,
+            )
             if place is None:
                 place = _Target(source, [])
                 self._targets.append(place)
@@ -205,23 +208,23 @@ class UpdateFound(Plan):
             check_writable(target.source.table, "UPDATE", context.binding)
             assigned = [column.name for column, _ in target.pairs]
             context.demand_columns(target.source.table, "UPDATE", assigned)
-        # a table under several names keeps its keys and partitions: 1706
+        # a table under several names: its keys and partitions cannot change, 1706
         for target in self._targets:
             table = target.source.table
-            twins = [
+            same_table = [
                 other
                 for other in self._targets
                 if other is not target and other.source.table.info.id == table.info.id
             ]
-            if not twins:
+            if not same_table:
                 continue
             primary = table.info.index("PRIMARY")
             parts = {part.name.L for part in primary.idx_cols} if primary is not None else set()
             parts |= {table.info.cols[n].name.L for n in table.handle_positions}
             if parts & {column.name.lower() for column, _ in target.pairs}:
-                raise ErrMultiUpdateKeyConflict(target.source.alias, twins[0].source.alias)
+                raise ErrMultiUpdateKeyConflict(target.source.alias, same_table[0].source.alias)
         self._values: list[Tree] = []
-        self._given = [
+        self._assigned_trees = [
             [(column, self._placed(tree)) for column, tree in target.pairs]
             for target in self._targets
         ]
@@ -230,7 +233,7 @@ class UpdateFound(Plan):
         self._unsafe = _is_unsafe(node, [target.source for target in self._targets])
 
     def _placed(self, tree: Tree) -> Tree | int:
-        """The tree, or its place among the values that the query computes."""
+        """The tree, or its index among the values that the query computes."""
         is_bytes = isinstance(tree, exp.HexString | exp.BitString)  # or a number: `meant_for`
         if is_bytes or is_default(tree) or constant_of(tree) is not None:
             return tree
@@ -244,14 +247,14 @@ class UpdateFound(Plan):
         _check_safe(self._unsafe, context)
         sources = [target.source for target in self._targets]
         writers = [RowWriter(source.table, context, source.partitions) for source in sources]
-        columns, rows = self.found(self.query, context)
+        columns, rows = self.find_rows(self.query, context)
         width = len(self._targets)
         kinds = [column.type for column in columns[width:]]
         changes = []
-        for target, given in zip(self._targets, self._given, strict=True):
+        for target, target_pairs in zip(self._targets, self._assigned_trees, strict=True):
             pairs = [
                 (name, Given(tree, kinds[tree]) if isinstance(tree, int) else tree)
-                for name, tree in given
+                for name, tree in target_pairs
             ]
             visible = [target.source.visible]
             changes.append(Assignments(pairs, target.source, visible, context.binding, self._rules))
@@ -280,7 +283,7 @@ class UpdateFound(Plan):
 class DeleteFound(Plan):
     """DELETE from several tables, or with subqueries: a query finds the rows."""
 
-    found: Find = staticmethod(found_rows)
+    find_rows: Find = staticmethod(found_rows)
 
     def __init__(self, node: Delete, context: Context) -> None:
         self._ignore = node.ignore
@@ -300,7 +303,7 @@ class DeleteFound(Plan):
         self._rules.begin(context)
         _check_safe(self._unsafe, context)
         writers = [RowWriter(target.table, context) for target in self._targets]
-        _, rows = self.found(self.query, context)
+        _, rows = self.find_rows(self.query, context)
         removed = 0
         for place, handle, _ in _once(rows, len(self._targets)):
             old = writers[place].read(handle)
@@ -325,7 +328,7 @@ _BOUNDS = (exp.EQ, exp.NullSafeEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp
 
 
 def _is_unsafe(node: Update | Delete, targets: Sequence[TableSource]) -> bool:
-    """Whether neither a LIMIT nor, for each target, a condition on a key bounds the rows."""
+    """Whether neither a LIMIT nor, in each target, a condition on a key limits the rows."""
     if node.limit is not None:
         return False
     joins = list(walks.find_all(node.source, exp.Join))
@@ -352,20 +355,20 @@ def _leads_no_key(target: TableSource, sides: Sequence[exp.Column]) -> bool:
 
 
 def _once(rows: Sequence[Row], width: int) -> Iterator[tuple[int, bytes, Row]]:
-    """(target, handle, row of the query), each handle once; an outer join's NULL is no row."""
-    seen: set[tuple[int, bytes]] = set()
+    """(target, handle, row of the query); each handle once, without NULLs of outer joins."""
+    written: set[tuple[int, bytes]] = set()
     for row in rows:
         for place, handle in enumerate(row[:width]):
-            if handle is not None and (place, handle) not in seen:
-                seen.add((place, handle))
+            if handle is not None and (place, handle) not in written:
+                written.add((place, handle))
                 yield place, handle, row
 
 
 def _sources(
     tree: exp.Expression, context: Context, commons: frozenset[str] = frozenset()
 ) -> Iterator[TableSource]:
-    """The stored tables of a FROM, with their joins; what stands in derived tables is not met."""
-    commons = commons | {each.alias.lower() for each in _commons(tree)}
+    """The stored tables of a FROM and its joins, without those in derived tables."""
+    commons = commons | {common.alias.lower() for common in _commons(tree)}
     if isinstance(tree, exp.Table):
         if tree.db or tree.name.lower() not in commons:
             yield source_of(tree, context.binding)
@@ -382,9 +385,9 @@ def _sources(
 def _derived(tree: exp.Expression) -> Iterator[exp.Subquery]:
     """The derived tables of a FROM and its joins."""
     origin = tree.args.get("from_") or tree.args.get("from")
-    for each in (origin, *(tree.args.get("joins") or ())):
-        if each is not None and isinstance(each.this, exp.Subquery) and each.this.alias:
-            yield each.this
+    for part in (origin, *(tree.args.get("joins") or ())):
+        if part is not None and isinstance(part.this, exp.Subquery) and part.this.alias:
+            yield part.this
 
 
 def _commons(tree: exp.Expression) -> Sequence[exp.Expression]:
@@ -393,19 +396,19 @@ def _commons(tree: exp.Expression) -> Sequence[exp.Expression]:
 
 
 def _owner(column: exp.Column, sources: Sequence[TableSource], tree: exp.Expression) -> TableSource:
-    """The table whose column is assigned. Raises 1054, 1052; 1288 for a derived table's."""
-    found = [source for source in sources if source.resolve(column) is not None]
-    shown = f"{column.table}.{column.name}" if column.table else column.name
-    if not found:
-        derived = [each.alias for each in _derived(tree)]
+    """The table of an assigned column. Raises 1054, 1052, or 1288 for a derived table's column."""
+    owners = [source for source in sources if source.resolve(column) is not None]
+    full_name = f"{column.table}.{column.name}" if column.table else column.name
+    if not owners:
+        derived = [table.alias for table in _derived(tree)]
         if column.table:
-            derived = [each for each in derived if each.lower() == column.table.lower()]
+            derived = [alias for alias in derived if alias.lower() == column.table.lower()]
         if derived:
             raise ErrNonUpdatableTable(derived[0], "UPDATE")
-        raise ErrBadField(shown, "field list")
-    if len(found) > 1:
-        raise ErrNonUniq(shown, "field list")
-    return found[0]
+        raise ErrBadField(full_name, "field list")
+    if len(owners) > 1:
+        raise ErrNonUniq(full_name, "field list")
+    return owners[0]
 
 
 def _named(name: str, sources: Sequence[TableSource]) -> TableSource:
@@ -423,11 +426,11 @@ def _handle(source: TableSource) -> exp.Column:
 
 def _query(node: Update | Delete, items: Sequence[Tree]) -> exp.Select:
     tree = walks.copy(node.source)
-    shown = [
+    selected = [
         exp.Alias(this=walks.copy(item), alias=exp.to_identifier(f"{HANDLE_NAME}{n}", quoted=True))
         for n, item in enumerate(items)
     ]
-    tree.set("expressions", shown)
+    tree.set("expressions", selected)
     if node.where is not None:
         tree.set("where", exp.Where(this=walks.copy(node.where)))
     if node.order is not None:
