@@ -207,7 +207,7 @@ class Expression:
         data = _data(text)
         return self.doing(lambda: self._compiled.search(data), len(data)) is not None
 
-    def found(self, data: bytes) -> Iterator[Any]:
+    def find_all(self, data: bytes) -> Iterator[Any]:
         """The matches from left to right, without overlaps."""
         at = count = 0
         while at <= len(data):

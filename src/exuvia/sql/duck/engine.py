@@ -1,5 +1,5 @@
-"""DuckDB as our relational engine: one in-memory database a process, a cursor for each query, no
-threads of its own.
+"""DuckDB as the relational engine: one in-memory database per process, a cursor for each query, no
+additional threads.
 
     family                 DuckDB type
     INT                    BIGINT
@@ -8,27 +8,27 @@ threads of its own.
     FLOAT                  DOUBLE
     STRING JSON            VARCHAR
     BYTES                  BLOB
-    DATE DATETIME TIME     BIGINT, packed as in rows: zero dates survive, the order is the same
+    DATE DATETIME TIME     BIGINT, packed as in rows: keeps zero dates and the order
 
 Text is compared, grouped and sorted by its *key* (`key_of`): the folded text without trailing
-spaces, whose binary order is the collation's. ASCII is folded by DuckDB itself, the rest by
-functions registered here. A text that differs from another only by control characters after it may
-sort before it where PAD SPACE would sort it behind.
+spaces, whose binary order is the collation's. DuckDB folds ASCII itself; functions registered here
+fold other text. If two texts differ only by control characters at the end, their order may differ
+from that of PAD SPACE.
 
-Exact numbers that need more than 38 digits together, DECIMAL(65, 30) and BIGINT, have no common
-type there: DuckDB refuses, or drops digits behind the point. They compare by the order-preserving
-key of catalog/decimals.py.
+Exact numbers that need more than 38 digits together, such as DECIMAL(65, 30) and BIGINT, have no
+common type in DuckDB. It refuses them or drops digits after the point. They are compared by the
+order-preserving key of catalog/decimals.py.
 
 Imported lazily: a process that runs no such query loads neither DuckDB nor Arrow.
 
-How much memory one query may hold: tidb_mem_quota_query (8175 beyond; 0 and less: no limit).
+The memory of a query is limited by tidb_mem_quota_query (8175 beyond; 0 or less: no limit).
 
-    what DuckDB holds      its one limit: the most that one of the queries that run in the process
-                           may still use; sorts, joins and groups go to disk first
-    one vector of texts    claimed before it is made (duck/render.py)
-    an answer's rows       claimed where they are collected (base/memory.py)
+    DuckDB's memory        DuckDB has one limit: the greatest quota of the running queries; sorts,
+                           joins and groups spill to disk before
+    one vector of texts    claimed before it is created (duck/render.py)
+    result rows            claimed when they are collected (base/memory.py)
 
-`tidb_mem_oom_action` = 'LOG' lets a query go on, as long as the process has the memory.
+With `tidb_mem_oom_action` = 'LOG' a query continues, as long as the process has the memory.
 """
 
 import atexit
@@ -51,43 +51,43 @@ from exuvia.sql.functions import json_functions
 MOST_DIGITS = 38
 _lock = threading.Lock()
 _database: Any = None
-_quotas: dict[int, int] = {}  # bytes that the queries that run may use, by their cursors' ids
+_quotas: dict[int, int] = {}  # quotas of the running queries in bytes, by their cursors' ids
 _limited = 0
 SPILL = "exuvia-spill-"
-_spill: ScratchFolder | None = None  # of what goes to disk, once the database is open
-_parents: list[Any] = []  # of the process that forked this one: never to be closed here
-_OWN_BYTES = 64 << 20  # what DuckDB needs for itself, whatever the query
+_spill: ScratchFolder | None = None  # for spilled data, once the database is open
+_parents: list[Any] = []  # databases of parent processes, never to be closed here
+_OWN_BYTES = 64 << 20  # needed by DuckDB for any query
 
 
 def cursor(quota: int | None = None) -> Any:
-    """A cursor on this process's database; `close` it.
+    """A cursor on the process's database, to be closed with `close`.
 
-    For a query of so many bytes, 0 for any number; None leaves the limit alone."""
+    `quota`: the bytes for the query, 0 for no limit; None does not change the limit."""
     global _database
     with _lock:
         if _database is None:
             _database = _open()
-        found = _database.cursor()
+        new_cursor = _database.cursor()
         if quota is not None:
-            _quotas[id(found)] = quota
+            _quotas[id(new_cursor)] = quota
             _limit()
-        return found
+        return new_cursor
 
 
-def lower(found: Any, quota: int) -> None:
-    """A query may use less from now on. Raises duckdb.Error where it uses more than that."""
+def lower(query_cursor: Any, quota: int) -> None:
+    """Lowers a query's quota. Raises duckdb.Error if the query uses more."""
     with _lock:
-        if _quotas[id(found)]:
-            _quotas[id(found)] = max(1, quota)
+        if _quotas[id(query_cursor)]:
+            _quotas[id(query_cursor)] = max(1, quota)
             _limit()
 
 
-def close(found: Any) -> None:
-    """A query with a quota is over."""
-    found.close()
+def close(query_cursor: Any) -> None:
+    """Ends a query with a quota."""
+    query_cursor.close()
     with _lock:
-        del _quotas[id(found)]
-        with suppress(Exception):  # others use more: the limit stays
+        del _quotas[id(query_cursor)]
+        with suppress(Exception):  # if others use more, the limit stays
             if _quotas:
                 _limit()
             else:
@@ -95,14 +95,14 @@ def close(found: Any) -> None:
 
 
 def _limit() -> None:
-    """Hold the database to the greatest quota of the queries that run: it has one limit."""
+    """Sets the database's only limit to the greatest quota of the running queries."""
     most = 0 if 0 in _quotas.values() else max(_quotas.values()) + _OWN_BYTES
     if most != _limited:
         _set_limit(most)
 
 
 def _set_limit(most: int) -> None:
-    """Set the limit. DuckDB's allocator then gives back what is free, and at no other time."""
+    """Sets the limit. DuckDB's allocator releases free memory only at this time."""
     global _limited
     _database.execute(f"SET memory_limit = '{most}B'" if most else "RESET memory_limit")
     _limited = most
@@ -113,9 +113,9 @@ def _open() -> Any:
 
     global _spill
     _spill = scratch_folder(SPILL)
-    # of long texts it is cheaper than to parse them twice (select/relational.py)
+    # for long texts this is cheaper than parsing them twice (select/relational.py)
     warnings.filterwarnings("ignore", "Arrow output on a DB-API result")
-    found: Any = duckdb.connect(
+    database: Any = duckdb.connect(
         ":memory:",
         config={
             "threads": 1,
@@ -126,36 +126,39 @@ def _open() -> Any:
             "autoload_known_extensions": False,
         },
     )
-    found.execute("SET enable_external_access = false")  # behind the place where it spills
+    # after setting the directory for spilling
+    database.execute("SET enable_external_access = false")
     for name, function in _FOLDS.items():
-        found.create_function(name, _text_function(function), ["VARCHAR"], "VARCHAR", type="arrow")
+        database.create_function(
+            name, _text_function(function), ["VARCHAR"], "VARCHAR", type="arrow"
+        )
     pair = ["VARCHAR", "VARCHAR"]
-    found.create_function(_SINGLE_BYTE, _single_byte_keys, pair, "VARCHAR", type="arrow")
-    found.create_function("exuvia_rowid", _row_ids, ["BLOB"], "BIGINT", type="arrow")
-    found.create_function("exuvia_decimal", _decimal_keys, ["VARCHAR"], "BLOB", type="arrow")
-    found.create_function("exuvia_json", _json_keys, ["VARCHAR"], "BLOB", type="arrow")
-    return found
+    database.create_function(_SINGLE_BYTE, _single_byte_keys, pair, "VARCHAR", type="arrow")
+    database.create_function("exuvia_rowid", _row_ids, ["BLOB"], "BIGINT", type="arrow")
+    database.create_function("exuvia_decimal", _decimal_keys, ["VARCHAR"], "BLOB", type="arrow")
+    database.create_function("exuvia_json", _json_keys, ["VARCHAR"], "BLOB", type="arrow")
+    return database
 
 
 @atexit.register
 def _end() -> None:
-    """Let it go while Python can: it holds functions of this module, and this module holds it."""
+    """Closes the database at exit, which breaks its reference cycle with this module."""
     global _database
     with _lock:
-        found, _database = _database, None
-    if found is not None:
-        with suppress(Exception):  # a query that was left behind still runs
-            found.close()
+        database, _database = _database, None
+    if database is not None:
+        with suppress(Exception):  # a forgotten query may still run
+            database.close()
     if _spill is not None:
         _spill.close()
 
 
 def _after_fork() -> None:
-    """In a forked child: DuckDB's threads are the parent's, so the child opens a database anew."""
+    """In a forked child: opens a new database, since DuckDB's threads belong to the parent."""
     global _lock, _database, _limited, _spill
     _parents.append(_database)
     if _spill is not None:
-        os.close(_spill.lock)  # the parent holds it still
+        os.close(_spill.lock)  # the parent still has its lock
     _lock, _database, _limited, _spill = threading.Lock(), None, 0, None
     _quotas.clear()
 
@@ -166,8 +169,8 @@ os.register_at_fork(after_in_child=_after_fork)
 def _row_ids(handles: Any) -> Any:
     import pyarrow
 
-    found = [int.from_bytes(handle[-8:], "big") - (1 << 63) for handle in handles.to_pylist()]
-    return pyarrow.array(found, pyarrow.int64())
+    row_ids = [int.from_bytes(handle[-8:], "big") - (1 << 63) for handle in handles.to_pylist()]
+    return pyarrow.array(row_ids, pyarrow.int64())
 
 
 def _decimal_keys(numbers: Any) -> Any:
@@ -189,18 +192,18 @@ def _text_function(function: Callable[[str], str]) -> Callable[[Any], Any]:
     import pyarrow
 
     def run(texts: Any) -> Any:
-        found = [None if text is None else function(text) for text in texts.to_pylist()]
-        return pyarrow.array(found, pyarrow.string())
+        values = [None if text is None else function(text) for text in texts.to_pylist()]
+        return pyarrow.array(values, pyarrow.string())
 
     return run
 
 
 def _fold(name: str) -> Callable[[str], str]:
-    found = collation(name)
+    rules = collation(name)
 
     def run(text: str) -> str:
-        text = text.rstrip(" ") if found.pads else text
-        return text if found.fold is None else found.fold(text)
+        text = text.rstrip(" ") if rules.pads else text
+        return text if rules.fold is None else rules.fold(text)
 
     return run
 
@@ -226,18 +229,18 @@ def _single_byte_keys(texts: Any, names: Any) -> Any:
     at the start of a process."""
     import pyarrow
 
-    found: list[str | None] = [None] * len(texts)
+    keys: list[str | None] = [None] * len(texts)
     if len(texts):
         fold = _fold(names[0].as_py())
-        found = [None if text is None else fold(text) for text in texts.to_pylist()]
-    return pyarrow.array(found, pyarrow.string())
+        keys = [None if text is None else fold(text) for text in texts.to_pylist()]
+    return pyarrow.array(keys, pyarrow.string())
 
 
 # -- types and values ------------------------------------------------------------------------------
 
 
 def type_of(kind: FieldType) -> str:
-    """DuckDB's type for values of a MySQL type."""
+    """The DuckDB type for values of a MySQL type."""
     family = types.family_of(kind)
     if family is Family.DECIMAL:
         precision, scale = types.precision_of(kind)
@@ -260,10 +263,10 @@ _TYPES = {
 
 
 def literal(value: Value, kind: FieldType) -> str:
-    """A value as DuckDB SQL of the type's form."""
-    wanted = type_of(kind)
+    """A value as DuckDB SQL, in the DuckDB type for `kind`."""
+    duck_type = type_of(kind)
     if value is None:
-        return f"CAST(NULL AS {wanted})"
+        return f"CAST(NULL AS {duck_type})"
     if isinstance(value, str):
         return text_literal(value)
     if isinstance(value, bytes):
@@ -271,14 +274,14 @@ def literal(value: Value, kind: FieldType) -> str:
     if isinstance(value, Decimal):
         scale = max(0, kind.Decimal)
         exact = decimals.rounded(value, scale) if kind.Decimal >= 0 else value
-        return f"CAST('{exact:f}' AS {wanted})"
+        return f"CAST('{exact:f}' AS {duck_type})"
     if isinstance(value, float):
         return f"CAST('{value!r}' AS DOUBLE)"
-    return f"CAST({value} AS {wanted})"
+    return f"CAST({value} AS {duck_type})"
 
 
 def text_literal(value: str) -> str:
-    """A string literal; NUL is put together from its code."""
+    """A string literal; a NUL is written as chr(0)."""
     parts = ["'" + part.replace("'", "''") + "'" for part in value.split("\0")]
     return parts[0] if len(parts) == 1 else "(" + " || chr(0) || ".join(parts) + ")"
 
@@ -287,7 +290,7 @@ _WHOLE_DIGITS = {Family.INT: 19, Family.UINT: 20}
 
 
 def is_wide(kinds: Sequence[FieldType]) -> bool:
-    """Whether exact numbers of these types have no common type: they compare by `wide_key`."""
+    """Whether exact numbers of these types have no common type and are compared by `wide_key`."""
     whole = fraction = 0
     for kind in kinds:
         family = types.family_of(kind) or Family.INT  # NULL is a BIGINT
@@ -303,34 +306,34 @@ def is_wide(kinds: Sequence[FieldType]) -> bool:
 
 
 def wide_key(text: str) -> str:
-    """What a rendered exact number of any type compares by."""
+    """The comparison key of a rendered exact number of any type."""
     return f"exuvia_decimal(CAST({text} AS VARCHAR))"
 
 
 def key_of(text: str, kind: FieldType, collate: str = "") -> str:
-    """What a rendered value compares, groups and sorts by."""
+    """The key by which a rendered value is compared, grouped and sorted."""
     family = types.family_of(kind)
     if family is Family.JSON:
         return f"exuvia_json({text})"
     if family is not Family.STRING:
         return text
     name = collate or kind.Collate
-    found = collation(name)
-    if found.fold is None:
-        return f"rtrim({text}, ' ')" if found.pads else text
-    own = "unicode_520" if found.name.endswith("_unicode_520_ci") else found.name
+    rules = collation(name)
+    if rules.fold is None:
+        return f"rtrim({text}, ' ')" if rules.pads else text
+    own = "unicode_520" if rules.name.endswith("_unicode_520_ci") else rules.name
     if f"exuvia_{own}" in _FOLDS:
         return f"exuvia_{own}({text})"
-    if found.name.partition("_")[0] in SINGLE_BYTE:
-        return f"{_SINGLE_BYTE}({text}, '{found.name}')"
-    if found.is_exact:
+    if rules.name.partition("_")[0] in SINGLE_BYTE:
+        return f"{_SINGLE_BYTE}({text}, '{rules.name}')"
+    if rules.is_exact:
         return f"exuvia_{name.lower().partition('_')[0]}({text})"
-    if found.pads and name.lower().endswith(("_general_ci", "_swedish_ci")):
+    if rules.pads and name.lower().endswith(("_general_ci", "_swedish_ci")):
         return (
             f"CASE WHEN strlen({text}) = length({text}) THEN upper(rtrim({text}, ' ')) "
             f"ELSE exuvia_general({text}) END"
         )
-    return f"exuvia_unicode({text})" if found.pads else f"exuvia_0900({text})"
+    return f"exuvia_unicode({text})" if rules.pads else f"exuvia_0900({text})"
 
 
 def order_key_of(text: str, kind: FieldType, collate: str = "") -> str:

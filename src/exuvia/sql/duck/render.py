@@ -1,16 +1,15 @@
-"""Typed expressions to DuckDB SQL that means the same: `value` gives the value, `condition` a
-BOOLEAN.
+"""Typed expressions as equivalent DuckDB SQL: `value` gives the value, `condition` a BOOLEAN.
 
     rendered natively     logic, comparison, exact arithmetic, CASE, parts of dates
     constants             computed now, by `evaluate`
-    everything else       a Python function over the batch: `evaluate`'s closure, row by row
+    all others            a Python function over the batch: `evaluate`'s closure, row by row
 
-What DuckDB makes of texts for a vector of rows (joined texts, keys, arguments of Python functions)
-is in no memory limit of its own. So where texts may be long, their lengths are summed first, by a
-function that claims them for the statement: `fitting`.
+An expression without an exact form in DuckDB is evaluated instead of rendered. The maker of a
+call's form returns None if the form is not exact for the types.
 
-So nothing is passed through unchecked: what has no faithful form in DuckDB is not rendered, it is
-evaluated. The maker of a call's form answers None where the types at hand are not faithful.
+DuckDB's memory limit does not include the texts of a vector: joined texts, keys and arguments of
+Python functions. If texts may be long, a function first sums their lengths and claims this memory for the
+statement: `fitting`.
 
     a + b        BIGINT and UBIGINT overflow is an error in both (1690)
     a % b        NULLIF(b, 0): MySQL's NULL for a zero divisor (without its warning 1365)
@@ -19,21 +18,21 @@ evaluated. The maker of a call's form answers None where the types at hand are n
 
 Aggregates and windows:
 
-    SUM of integers       HUGEINT there, DECIMAL(38, 0) here; of decimals DECIMAL(38, s): more is
-                          1690
-    AVG of exact numbers  SUM / COUNT by MySQL's own division (evaluated)
+    SUM of integers       HUGEINT in DuckDB, DECIMAL(38, 0) here; of decimals DECIMAL(38, s); more
+                          digits are 1690
+    AVG of exact numbers  SUM / COUNT by MySQL's division (evaluated)
     MIN, MAX of text      by the collation's key: arg_min(x, key), arg_max(x, key)
-    DISTINCT              of text: by key too
-    ORDER BY              NULLs first ascending, last descending, as in MySQL
+    DISTINCT              texts are compared by key, too
+    ORDER BY              NULLs are first if ascending, last if descending, as in MySQL
 
-Other aggregates Python computes: DuckDB gathers the values of a group in lists, and a function of
-the query's own makes one value of them.
+Other aggregates are computed in Python: DuckDB collects the values of a group in lists, and a
+function registered for the query computes the result.
 
-    GROUP_CONCAT(x ...)       in its order, DISTINCT by the collation; cut at group_concat_max_len
-                              bytes with 1260
-    JSON_ARRAYAGG(x)          every value, NULL as null; NULL of no rows
-    JSON_OBJECTAGG(k, x)      the last value of a key stays; a NULL key is 3158
-    APPROX_PERCENTILE(x, p)   the value below which p percent lie
+    GROUP_CONCAT(x ...)       in its order, DISTINCT by the collation; truncated to
+                              group_concat_max_len bytes with 1260
+    JSON_ARRAYAGG(x)          all values, NULL as null; NULL without rows
+    JSON_OBJECTAGG(k, x)      the last value of a key counts; a NULL key is 3158
+    APPROX_PERCENTILE(x, p)   the value with p percent of the values at or below it
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -84,10 +83,10 @@ from exuvia.sql.expr import (
 )
 from exuvia.sql.functions import FUNCTIONS, json_functions
 
-_CELL_BYTES = 16  # of a value in DuckDB's rows, its text apart
+_CELL_BYTES = 16  # memory of a value in DuckDB's rows, without its text
 _COPIES, _CLAIMED_BYTES = 3, 1 << 20
-FITS = "exuvia_fits_"  # how its function's name begins
-_FULL_BATCH = 2048  # rows of DuckDB's vectors
+FITS = "exuvia_fits_"  # prefix of the function's name
+_FULL_BATCH = 2048  # rows in a DuckDB vector
 Leaf = Callable[[Expr], str]
 LEAVES = (Column, Outer, Aggregate, Windowed, Subquery)
 
@@ -98,7 +97,7 @@ LEAVES = (Column, Outer, Aggregate, Windowed, Subquery)
 class Renderer:
     """Renders the expressions of one query block.
 
-    `leaf` gives the SQL of columns, aggregates, windows and subqueries; `functions` collects the
+    `leaf` returns the SQL of columns, aggregates, windows and subqueries. `functions` collects the
     Python functions that the query needs."""
 
     def __init__(self, leaf: Leaf, functions: "Functions", env: Env) -> None:
@@ -107,13 +106,13 @@ class Renderer:
         self.env = env
 
     def value(self, expr: Expr) -> str:
-        """SQL of the value, in the form duck/engine.py's table gives its family."""
+        """SQL of the value, in the DuckDB type of its family (duck/engine.py)."""
         if isinstance(expr, LEAVES):
             return self.leaf(expr)
         if isinstance(expr, Constant):
             return duck.literal(expr.value, expr.type)
         if chain(expr):
-            return self.functions.call(expr, self)  # DuckDB's own nesting is bounded
+            return self.functions.call(expr, self)  # DuckDB limits the depth of nesting
         if is_constant(expr) and not is_volatile(expr):
             return duck.literal(compile_expression(expr)((), self.env), expr.type)
         native = self._native(expr)
@@ -122,9 +121,9 @@ class Renderer:
     def condition(self, expr: Expr) -> str:
         """SQL of the expression as a BOOLEAN."""
         if isinstance(expr, Call) and not is_constant(expr):
-            found = self._compared(expr)
-            if found is not None:
-                return found
+            compared = self._compared(expr)
+            if compared is not None:
+                return compared
         if isinstance(expr, Subquery) and expr.kind != "scalar":
             return self.leaf(expr)
         return f"({self.number(expr)} <> 0)"
@@ -136,7 +135,7 @@ class Renderer:
         return maker(expr, self)
 
     def filter(self, expr: Expr) -> str:
-        """As `condition`, where what is NULL is left out like what is false."""
+        """As `condition`, where NULL and false mean the same."""
         if isinstance(expr, Call) and expr.function == "and" and not is_constant(expr):
             return "(" + " AND ".join(self.filter(part) for part in expr.arguments) + ")"
         if isinstance(expr, Subquery) and expr.kind == "in":
@@ -144,7 +143,7 @@ class Renderer:
         return self.condition(expr)
 
     def number(self, expr: Expr) -> str:
-        """The value where a number stands for truth."""
+        """SQL of the value as a number, whose truth is tested."""
         if isinstance(expr, Subquery) and expr.kind != "scalar":
             return f"CAST({self.leaf(expr)} AS BIGINT)"
         if expr.family in (Family.STRING, Family.BYTES, Family.JSON):
@@ -152,37 +151,39 @@ class Renderer:
         return self.value(expr)
 
     def key(self, expr: Expr, collate: str = "") -> str:
-        """SQL of what the value compares by."""
+        """SQL of the key by which the value is compared."""
         value = self.value(expr)
         key = duck.key_of(value, expr.type, collate)
         return key if key == value else self.functions.fitting(key, self.sizes(expr))
 
     def order_key(self, expr: Expr, collate: str = "") -> str:
-        """SQL of what the value sorts by."""
+        """SQL of the key by which the value is sorted."""
         value = self.value(expr)
         key = duck.order_key_of(value, expr.type, collate)
         return key if key == value else self.functions.fitting(key, self.sizes(expr))
 
     def sizes(self, *parts: Expr) -> list[str]:
-        """SQL of the bytes of columns in them whose values may be long, as often as they stand
-        there; none where the parts themselves are short. What a subquery, a window or an aggregate
-        gives has been counted."""
+        """SQL of the sizes of long columns in these expressions, one for each column.
+
+        [] if the expressions themselves are short. Results of subqueries, windows and aggregates
+        have been claimed before."""
         if not may_be_long(*parts):
             return []
-        found: dict[Expr, int] = {}
+        counts: dict[Expr, int] = {}
         remaining = list(parts)
         while remaining:
             node = remaining.pop()
             if not isinstance(node, LEAVES):
                 remaining += children(node)
             elif isinstance(node, Column | Outer) and may_be_long(node):
-                found[node] = found.get(node, 0) + 1
+                counts[node] = counts.get(node, 0) + 1
         return [
-            f"{count} * {size_of_text(self.leaf(node), node.type)}" for node, count in found.items()
+            f"{count} * {size_of_text(self.leaf(node), node.type)}"
+            for node, count in counts.items()
         ]
 
     def keys(self, parts: Sequence[Expr], collate: str, sign: str = "=") -> list[str]:
-        """SQL of what values that are compared with one another by that sign compare by."""
+        """SQL of the keys by which these values are compared with the operator `sign`."""
         if duck.is_wide([part.type for part in parts]):
             return [duck.wide_key(self.value(part)) for part in parts]
         key = self.order_key if sign[0] in "<>" and sign != "<=>" else self.key
@@ -199,27 +200,27 @@ class Renderer:
         if maker is not None:
             return maker(expr, self)
         if expr.function in CONDITIONS:
-            found = self._compared(expr)
-            return None if found is None else f"CAST({found} AS BIGINT)"
+            compared = self._compared(expr)
+            return None if compared is None else f"CAST({compared} AS BIGINT)"
         return None
 
 
 def _is_null_column(expr: Expr) -> bool:
-    """A column that is NULL in every row is text to MySQL and BIGINT to DuckDB."""
+    """Whether this is a column of NULLs, which is text in MySQL and BIGINT in DuckDB."""
     return expr.type.Tp == TypeCode.NULL and not isinstance(expr, Constant)
 
 
 class Functions:
-    """The Python functions of one query: registered before it runs, removed behind it."""
+    """The Python functions of one query: registered before it runs, removed afterwards."""
 
     def __init__(self, prefix: str, env: Env) -> None:
         self.prefix = prefix
         self.env = env
-        self.made: list[tuple[str, Any, list[str], str, bool]] = []
-        self.bodies: dict[str, Expr] = {}  # what they compute, for EXPLAIN
+        self.registered: list[tuple[str, Any, list[str], str, bool]] = []
+        self.bodies: dict[str, Expr] = {}  # expressions of the functions, for EXPLAIN
         self.failure: BaseException | None = None
         self.operations: list[tuple[str, bool, str]] = []  # sign, unsigned, text: for 1690
-        self._known: dict[Any, str] = {}
+        self._names: dict[Any, str] = {}
         self._fits = ""
         self._vectors: list[int] = []  # bytes of each function's last vector of texts
 
@@ -228,31 +229,34 @@ class Functions:
         leaves: list[Expr] = []
         body = _with_leaves(expr, leaves)
         volatile = is_volatile(expr)
-        name = None if volatile else self._known.get(body)
+        name = None if volatile else self._names.get(body)
         if name is None:
-            name = f"{self.prefix}{len(self.made)}"
+            name = f"{self.prefix}{len(self.registered)}"
             parameters = [duck.type_of(_rendered_type(leaf)) for leaf in leaves] or ["DOUBLE"]
             run = self._vectorised(body, len(leaves))
-            self.made.append((name, run, parameters, duck.type_of(expr.type), volatile))
+            self.registered.append((name, run, parameters, duck.type_of(expr.type), volatile))
             self.bodies[name] = body
             if not volatile:
-                self._known[body] = name
-        given = [
+                self._names[body] = name
+        call_arguments = [
             f"CAST({renderer.value(leaf)} AS {duck.type_of(_rendered_type(leaf))})"
             for leaf in leaves
         ] or ["random()"]
-        return self.fitting(f"{name}({', '.join(given)})", renderer.sizes(*leaves))
+        return self.fitting(f"{name}({', '.join(call_arguments)})", renderer.sizes(*leaves))
 
     def fitting(self, sql: str, sizes: Sequence[str]) -> str:
-        """SQL that is computed where texts of such sizes fit into the statement's memory; 8175
-        where they do not. `sql` itself where there are none."""
+        """SQL that claims texts of these sizes before `sql` is computed; 8175 if they do not fit.
+
+        Returns `sql` itself without sizes."""
         return f"CASE WHEN {self.fits(sizes)} THEN {sql} END" if sizes else sql
 
     def fits(self, sizes: Sequence[str]) -> str:
-        """SQL that is true, and 8175 where bytes of such sizes in one vector are too many."""
+        """SQL that is true; 8175 if a vector of these sizes exceeds the statement's memory."""
         if not self._fits:
             self._fits = f"{FITS}{self.prefix}"
-            self.made.append((self._fits, self._claim, ["BIGINT", "BIGINT"], "BOOLEAN", False))
+            self.registered.append(
+                (self._fits, self._claim, ["BIGINT", "BIGINT"], "BOOLEAN", False)
+            )
         self._vectors.append(0)
         return f"{self._fits}({' + '.join(sizes)}, {len(self._vectors) - 1})"
 
@@ -269,52 +273,51 @@ class Functions:
         return pyarrow.array(np.ones(len(sizes), np.bool_))
 
     def _claim_vector(self, place: int, size: int) -> None:
-        """Claim a vector in place of the one before it. Raises 8175."""
+        """Claims a vector in place of the previous one. Raises 8175."""
         tracker = self.env.tracker
         tracker.kept += size - self._vectors[place]
         self._vectors[place] = size
         tracker.keep(0)
 
     def over_lists(self, run: Callable[..., Any], kinds: Sequence[Any], result: Any) -> str:
-        """The name of a function that makes one value of lists of values of these types."""
-        return self._made(run, [f"{duck.type_of(kind)}[]" for kind in kinds], result)
+        """Returns the name of a function from lists of values of these types to one value."""
+        return self._named_function(run, [f"{duck.type_of(kind)}[]" for kind in kinds], result)
 
     def over_rows(self, run: Callable[..., Any], shape: str, result: Any) -> str:
-        """The same of one list of rows, `shape` its DuckDB type."""
-        return self._made(run, [shape], result)
+        """Returns the name of a function from a list of rows to one value; `shape` is its type."""
+        return self._named_function(run, [shape], result)
 
-    def finite(self, sql: str, said: str) -> str:
-        """SQL of a DOUBLE that is 1690 where this one leaves its range: DuckDB goes on with inf."""
+    def finite(self, sql: str, expression_text: str) -> str:
+        """SQL of a DOUBLE; 1690 instead of DuckDB's inf."""
 
         def run(vector: Any) -> Any:
             import pyarrow.compute as pc
 
             if pc.all(pc.is_finite(vector)).as_py() is False:
-                self.failure = ErrDataOutOfRange("DOUBLE", said)
+                self.failure = ErrDataOutOfRange("DOUBLE", expression_text)
                 raise self.failure
             return vector
 
-        name = self._known.get((said,))
+        name = self._names.get((expression_text,))
         if name is None:
-            name = self._known[said,] = f"{self.prefix}{len(self.made)}"
-            self.made.append((name, run, ["DOUBLE"], "DOUBLE", False))
+            name = self._names[expression_text,] = f"{self.prefix}{len(self.registered)}"
+            self.registered.append((name, run, ["DOUBLE"], "DOUBLE", False))
         return f"{name}({sql})"
 
-    def counted(self, most: int, wanted: int | None = None, width: int = 1) -> str:
-        """The name of a function that counts the rounds of a recursion: 3636 beyond so many.
+    def counted(self, most: int, enough: int | None = None, width: int = 1) -> str:
+        """The name of a function that counts the rounds of a recursion: 3636 beyond `most`.
 
-        It sees the rows of a round in batches; one that is not full is the last. It gives 1, and 0
-        once it has seen as many rows as are `wanted`; rows of so many columns are 8175 where they
-        are too much."""
-        name = f"{self.prefix}{len(self.made)}"
-        rounds, is_last, seen, tracker = 0, True, 0, self.env.tracker
+        The rows of a round come in batches; one that is not full is the last. The function returns
+        1, and 0 after `enough` rows. Rows of `width` columns are 8175 if they do not fit."""
+        name = f"{self.prefix}{len(self.registered)}"
+        rounds, is_last, rows_seen, tracker = 0, True, 0, self.env.tracker
 
         def run(vector: Any) -> Any:
-            nonlocal rounds, is_last, seen
-            seen += len(vector)
-            if wanted is not None and seen >= wanted:
+            nonlocal rounds, is_last, rows_seen
+            rows_seen += len(vector)
+            if enough is not None and rows_seen >= enough:
                 return _arrow([0] * len(vector), types.BIGINT)
-            if seen * width * _CELL_BYTES > tracker.left:
+            if rows_seen * width * _CELL_BYTES > tracker.left:
                 self.failure = tracker.exceeded()
                 raise self.failure
             rounds += is_last
@@ -324,15 +327,15 @@ class Functions:
                 raise self.failure
             return _arrow([1] * len(vector), types.BIGINT)
 
-        self.made.append((name, run, ["BIGINT"], "BIGINT", True))
+        self.registered.append((name, run, ["BIGINT"], "BIGINT", True))
         return name
 
     @contextmanager
     def created_on(self, cursor: Any) -> Iterator[None]:
-        """All that were made, known to the cursor until the end of the block."""
+        """Registers all functions on the cursor until the end of the block."""
         created: list[str] = []
         try:
-            for name, run, parameters, result, volatile in self.made:
+            for name, run, parameters, result, volatile in self.registered:
                 cursor.create_function(
                     name,
                     run,
@@ -351,10 +354,10 @@ class Functions:
                 with suppress(Exception):  # the query may have failed or been interrupted
                     cursor.remove_function(name)
 
-    def _made(self, run: Callable[..., Any], parameters: list[str], result: Any) -> str:
-        name = f"{self.prefix}{len(self.made)}"
+    def _named_function(self, run: Callable[..., Any], parameters: list[str], result: Any) -> str:
+        name = f"{self.prefix}{len(self.registered)}"
         wrapped = self._guarded(lambda row, env: run(*row), result, len(parameters))
-        self.made.append((name, wrapped, parameters, duck.type_of(result), False))
+        self.registered.append((name, wrapped, parameters, duck.type_of(result), False))
         return name
 
     def _vectorised(self, body: Expr, leaves: int) -> Callable[..., Any]:
@@ -380,30 +383,31 @@ class Functions:
         return run
 
     def _texts(self, place: int, rows: Iterable[Row], closure: Compiled) -> list[Value]:
-        """The texts of a vector. They are claimed in place of the function's vector before, as
-        often as Python, Arrow and DuckDB have them. Raises 8175."""
+        """The texts of a vector, claimed in place of the function's previous vector.
+
+        They are claimed once for each copy in Python, Arrow and DuckDB. Raises 8175."""
         env, tracker = self.env, self.env.tracker
         self._claim_vector(place, 0)
-        passing, made, taken = tracker.passing, [], 0
+        passing, values, size = tracker.passing, [], 0
         for row in rows:
             value = closure(row, env)
             tracker.passing = passing
-            made.append(value)
-            taken += _COPIES * getsizeof(value)
-            if taken > _CLAIMED_BYTES:
-                self._claim_vector(place, self._vectors[place] + taken)
-                taken = 0
-        return made
+            values.append(value)
+            size += _COPIES * getsizeof(value)
+            if size > _CLAIMED_BYTES:
+                self._claim_vector(place, self._vectors[place] + size)
+                size = 0
+        return values
 
 
 def size_of_text(sql: str, kind: Any) -> str:
-    """SQL of the bytes of a text or of bytes; 0 for NULL."""
+    """SQL of the size of a text or bytes in bytes; 0 for NULL."""
     name = "octet_length" if types.family_of(kind) is Family.BYTES else "strlen"
     return f"coalesce({name}({sql}), 0)"
 
 
 def _signature(count: int) -> Signature:
-    """DuckDB counts a function's parameters by its signature."""
+    """A signature from which DuckDB gets the number of parameters."""
     kind = SignatureParameter.POSITIONAL_ONLY
     return Signature([SignatureParameter(f"v{n}", kind) for n in range(count)])
 
@@ -433,7 +437,7 @@ def _arrow(values: list[Any], kind: Any) -> Any:
 
 
 def _with_leaves(expr: Expr, leaves: list[Expr]) -> Expr:
-    """The expression over a row of its leaves: each leaf becomes the column of its place."""
+    """The expression over a row of its leaves: each leaf is a column."""
 
     def column(leaf: Expr) -> Expr | None:
         if not isinstance(leaf, LEAVES):
@@ -476,13 +480,13 @@ _EXACT = frozenset(("sum", "avg", "min", "max", "any_value"))
 
 
 def _exact(kind: FieldType) -> FieldType:
-    """The DECIMAL of a quotient with the digits that its type does not show."""
+    """The DECIMAL of a quotient, with the digits that its type does not show."""
     whole = kind.Flen - max(0, kind.Decimal)
     return types.decimal(duck.MOST_DIGITS, 18 if whole <= 18 else max(9, kind.Decimal))
 
 
 def _rendered_type(expr: Expr) -> FieldType:
-    """The type of an expression's SQL: an aggregate of quotients keeps all their digits."""
+    """The type of an expression's SQL; an aggregate of quotients keeps all their digits."""
     is_exact = isinstance(expr, Aggregate | Windowed) and divides(expr)
     return _exact(expr.type) if is_exact else expr.type
 
@@ -535,8 +539,10 @@ def _in(call: Call, renderer: Renderer) -> str | None:
 
 
 def _like(call: Call, renderer: Renderer) -> str | None:
-    """DuckDB looks for the parts between % one after another, if nothing else is in the pattern;
-    with `_` or ESCAPE it backtracks, and nothing interrupts it (sql/matching.py)."""
+    """LIKE with only % in the pattern: DuckDB searches for the parts one after another.
+
+    With `_` or ESCAPE DuckDB backtracks without interruption, so it is evaluated
+    (sql/matching.py)."""
     text, pattern, escape = call.arguments
     if text.family is not Family.STRING or not collation(call.extra[0]).is_exact:
         return None
@@ -577,8 +583,8 @@ _SMALL_DIGITS = 18
 def _arithmetic(sign: str) -> Maker:
     def make(call: Call, renderer: Renderer) -> str | None:
         family = call.family
-        said = (sign, family is Family.UINT, operation(call, sign))
-        renderer.functions.operations.append(said)
+        operation_facts = (sign, family is Family.UINT, operation(call, sign))
+        renderer.functions.operations.append(operation_facts)
         if family is Family.FLOAT:
             return renderer.functions.finite(_plain(call, renderer, sign), operation(call, sign))
         if family is Family.DECIMAL:
@@ -590,10 +596,10 @@ def _arithmetic(sign: str) -> Maker:
             left, right = (renderer.value(part) for part in call.arguments)
             if call.type.Flen > _SMALL_DIGITS:  # DuckDB stays at 18 digits if both operands do
                 left = f"CAST({left} AS DECIMAL({duck.MOST_DIGITS},{scales[0]}))"
-            found = f"({left} {sign} {right})"
+            computed = f"({left} {sign} {right})"
             if call.type.Flen <= duck.MOST_DIGITS:
-                return f"CAST({found} AS {duck.type_of(call.type)})"
-            return found
+                return f"CAST({computed} AS {duck.type_of(call.type)})"
+            return computed
         if all(part.family is Family.INT for part in call.arguments) and family is Family.INT:
             return _plain(call, renderer, sign)
         left, right = (f"CAST({renderer.value(part)} AS HUGEINT)" for part in call.arguments)
@@ -638,7 +644,7 @@ def _case(call: Call, renderer: Renderer) -> str | None:
 
 
 def _typed(text: str, call: Call) -> str:
-    """Every branch is cast: DuckDB's common type of two decimals may drop digits."""
+    """Casts each branch, since DuckDB's common type of two decimals may drop digits."""
     return f"CAST({text} AS {duck.type_of(call.type)})"
 
 
@@ -681,7 +687,7 @@ def _templated(name: str, template: str) -> Maker:
 
 
 def _of_text(template: str) -> Maker:
-    """Functions of text that are not those of bytes."""
+    """The maker for functions of text that differ for bytes."""
 
     def make(call: Call, renderer: Renderer) -> str | None:
         if any(part.family is Family.BYTES for part in call.arguments):
@@ -696,13 +702,13 @@ def _substring(call: Call, renderer: Renderer) -> str | None:
     first = sizes[0]
     if text.family is not Family.STRING or not all(_is_count(size, 1) for size in sizes):
         return None
-    shown = [renderer.value(text), str(first.value)]  # type: ignore[attr-defined]
-    shown += [str(size.value) for size in sizes[1:]]  # type: ignore[attr-defined]
-    return f"substring({', '.join(shown)})"
+    parts = [renderer.value(text), str(first.value)]  # type: ignore[attr-defined]
+    parts += [str(size.value) for size in sizes[1:]]  # type: ignore[attr-defined]
+    return f"substring({', '.join(parts)})"
 
 
 def _is_count(expr: Expr, least: int) -> bool:
-    """Whether it is a constant that DuckDB's functions of text take, too."""
+    """Whether this is a constant in the range of DuckDB's text functions."""
     value = expr.value if isinstance(expr, Constant) else None
     return isinstance(value, int) and least <= value < 1 << 31
 
@@ -767,30 +773,30 @@ NATIVE: dict[str, Maker] = {
 
 
 def native_cast(cast: Cast, renderer: Renderer) -> str | None:
-    """A change of type that DuckDB makes alike, or None."""
-    source, wanted = cast.argument, types.family_of(cast.type)
+    """A cast that DuckDB does in the same way, or None."""
+    source, target = cast.argument, types.family_of(cast.type)
     family = source.family
     if source.type.Tp in (TypeCode.ENUM, TypeCode.SET, TypeCode.BIT) or divides(source):
         return None
-    if family is wanted and family in (Family.STRING, Family.JSON) and cast.type.Tp != 254:
+    if family is target and family in (Family.STRING, Family.JSON) and cast.type.Tp != 254:
         other = source.type.Charset != cast.type.Charset and cast.type.Charset in CODECS
         return None if other else renderer.value(source)
-    if family is Family.DATE and wanted is Family.DATETIME:
+    if family is Family.DATE and target is Family.DATETIME:
         return f"({renderer.value(source)} * 137438953472)"
-    if family is Family.DATETIME and wanted is Family.DATE:
+    if family is Family.DATETIME and target is Family.DATE:
         return f"({renderer.value(source)} >> 37)"
-    if wanted is Family.FLOAT and family in (Family.INT, Family.UINT):
+    if target is Family.FLOAT and family in (Family.INT, Family.UINT):
         return f"CAST({renderer.value(source)} AS DOUBLE)"
-    if wanted is Family.DECIMAL and _fits(source, cast):
+    if target is Family.DECIMAL and _fits(source, cast):
         return f"CAST({renderer.value(source)} AS {duck.type_of(cast.type)})"
     whole = family in (Family.INT, Family.UINT) and not source.type.Flag & 64
-    if wanted is Family.STRING and whole and cast.type.Tp != 254 and source.type.Tp != 13:
+    if target is Family.STRING and whole and cast.type.Tp != 254 and source.type.Tp != 13:
         return f"CAST({renderer.value(source)} AS VARCHAR)"
     return None
 
 
 def _fits(source: Expr, cast: Cast) -> bool:
-    """Whether every value of an exact number fits into the DECIMAL as it is."""
+    """Whether the DECIMAL can store every value of an exact number unchanged."""
     if source.family not in (Family.INT, Family.UINT, Family.DECIMAL):
         return False
     precision, scale = types.precision_of(source.type)
@@ -804,28 +810,28 @@ def _fits(source: Expr, cast: Cast) -> bool:
 __all__ = ["CONDITIONS", "NATIVE", "native_cast"]
 
 
-# -- values gathered for Python --------------------------------------------------------------------
+# -- aggregates computed in Python ----------------------------------------------------------------
 
 Gather = Callable[..., Value]
 Gathered = tuple[Gather, Sequence[Any]]
 
 
 def gathered(node: Aggregate | Windowed, rows: Renderer, over: str) -> str | None:
-    """SQL of such an aggregate; None for any other."""
+    """SQL of an aggregate computed in Python; None for other aggregates."""
     maker = GATHERED.get(node.function)
     if maker is None:
         return None
-    run, given = maker(node)
-    kinds = [each.type for each in given]
+    run, sources = maker(node)
+    kinds = [source.type for source in sources]
     lists = []
     sizes = []
-    for each, kind in zip(given, kinds, strict=True):
-        value = f"CAST({rows.value(each)} AS {duck.type_of(kind)})"
+    for source, kind in zip(sources, kinds, strict=True):
+        value = f"CAST({rows.value(source)} AS {duck.type_of(kind)})"
         lists.append(f"list({'DISTINCT ' if node.distinct else ''}{value}){over}")
-        sizes += [f"CAST(sum({size}){over} AS BIGINT)" for size in rows.sizes(each)]
+        sizes += [f"CAST(sum({size}){over} AS BIGINT)" for size in rows.sizes(source)]
     name = rows.functions.over_lists(run, kinds, node.type)
-    found = f"{name}({', '.join(lists)})"
-    return rows.functions.fitting(found, sizes)
+    call = f"{name}({', '.join(lists)})"
+    return rows.functions.fitting(call, sizes)
 
 
 def _array(node: Aggregate | Windowed) -> Gathered:
@@ -834,7 +840,7 @@ def _array(node: Aggregate | Windowed) -> Gathered:
     def run(values: list[Value] | None) -> str | None:
         if values is None:
             return None
-        return json_functions.dump([json_functions.scalar(each, kind) for each in values])
+        return json_functions.dump([json_functions.scalar(value, kind) for value in values])
 
     return run, node.arguments
 
@@ -845,12 +851,12 @@ def _object(node: Aggregate | Windowed) -> Gathered:
     def run(keys: list[str | None] | None, values: list[Value] | None) -> str | None:
         if keys is None or values is None:
             return None
-        found: dict[str, Value] = {}
+        members: dict[str, Value] = {}
         for name, value in zip(keys, values, strict=True):
             if name is None:
                 raise ErrJSONDocumentNULLKey()
-            found[name] = json_functions.scalar(value, kind)
-        return json_functions.dump(found)
+            members[name] = json_functions.scalar(value, kind)
+        return json_functions.dump(members)
 
     return run, node.arguments
 
@@ -860,7 +866,7 @@ def _percentile(node: Aggregate | Windowed) -> Gathered:
     percent = share.value if isinstance(share, Constant) else 0
 
     def run(values: list[Value] | None) -> Value:
-        present = sorted(each for each in values or () if each is not None)
+        present = sorted(value for value in values or () if value is not None)
         if not present:
             return None
         return present[-(-len(present) * percent // 100) - 1]
@@ -888,25 +894,27 @@ def group_concat(node: Aggregate, rows: Renderer) -> str:
     shape = ", ".join(f"{name} {duck.type_of(kind)}" for name, (_, kind) in fields.items())
     run = joined_texts(node, rows.env)
     name = rows.functions.over_rows(run, f"STRUCT({shape})[]", node.type)
-    found = f"{name}(list({{{row}}}{order}))"
+    call = f"{name}(list({{{row}}}{order}))"
     sizes = [f"CAST(sum({size}) AS BIGINT)" for size in rows.sizes(*node.arguments)]
-    return rows.functions.fitting(found, sizes)
+    return rows.functions.fitting(call, sizes)
 
 
 def joined_texts(node: Aggregate, env: Env) -> Gather:
-    """The function that joins the rows of a GROUP_CONCAT: `v` is the text, the rest is its key."""
+    """Returns the function that joins the rows of a GROUP_CONCAT; `v` is the text, then its key."""
     most = int(env.variable("group_concat_max_len"))
     separator: Any = node.separator
     if node.family is Family.BYTES:
         separator = separator.encode()
 
     def run(rows: list[dict[str, Value]] | None) -> Value:
-        kept = [row for row in rows or () if row["v"] is not None]
+        present = [row for row in rows or () if row["v"] is not None]
         if node.distinct:
-            kept = list({tuple(row.values())[1:]: row for row in reversed(kept)}.values())[::-1]
-        if not kept:
+            present = list({tuple(row.values())[1:]: row for row in reversed(present)}.values())[
+                ::-1
+            ]
+        if not present:
             return None
-        whole = separator.join(row["v"] for row in kept)
+        whole = separator.join(row["v"] for row in present)
         raw = whole if isinstance(whole, bytes) else whole.encode()
         if len(raw) <= most:
             return whole
@@ -917,14 +925,14 @@ def joined_texts(node: Aggregate, env: Env) -> Gather:
 
 
 def _named(node: Aggregate, env: Env) -> str:
-    """The arguments as messages show them."""
-    found = []
+    """The arguments as printed in messages."""
+    names = []
     for part in node.arguments:
         source = part.argument if isinstance(part, Cast) else part
         if isinstance(source, Column):
             database = getattr(env, "database", "")
-            found.append(".".join(filter(None, (database, source.table, source.name))))
-    return ", ".join(found)
+            names.append(".".join(filter(None, (database, source.table, source.name))))
+    return ", ".join(names)
 
 
 GATHERED: dict[str, Callable[[Any], Gathered]] = {
@@ -940,7 +948,7 @@ _SPREADS = {"stddev_pop", "stddev_samp", "var_pop", "var_samp"}
 
 
 def sort_keys(keys: Sequence[tuple[Expr, bool]], renderer: Renderer) -> str:
-    """The list behind ORDER BY."""
+    """The list of ORDER BY."""
     return ", ".join(
         f"{renderer.order_key(key)} {'DESC NULLS LAST' if descending else 'ASC NULLS FIRST'}"
         for key, descending in keys
@@ -950,7 +958,7 @@ def sort_keys(keys: Sequence[tuple[Expr, bool]], renderer: Renderer) -> str:
 def aggregate(node: Aggregate | Windowed, rows: Renderer, whole: Renderer, over: str = "") -> str:
     """SQL of an aggregate.
 
-    `rows` renders its arguments, `whole` what is computed from aggregates."""
+    `rows` renders its arguments, `whole` renders expressions over aggregates."""
     name, arguments = node.function, node.arguments
     kind = _rendered_type(node)
     if name == "avg" and node.family is Family.DECIMAL:
@@ -959,26 +967,26 @@ def aggregate(node: Aggregate | Windowed, rows: Renderer, whole: Renderer, over:
         return _count(node, rows) + over
     if name == "grouping":
         return f"grouping({', '.join(rows.key(argument) for argument in arguments)})"
-    found = gathered(node, rows, over)
-    if found is not None:
-        return found
+    sql = gathered(node, rows, over)
+    if sql is not None:
+        return sql
     argument = arguments[0]
     if kind is not node.type:
         argument = Cast(type=_exact(argument.type), argument=argument)
     value = rows.value(argument)
     distinct = "DISTINCT " if node.distinct else ""
-    said = f"{name}({shown(arguments[0])})"
+    call_text = f"{name}({shown(arguments[0])})"
     if name == "sum":
-        found = f"CAST(sum({distinct}{value}){over} AS {duck.type_of(kind)})"
-        return rows.functions.finite(found, said) if node.family is Family.FLOAT else found
+        sql = f"CAST(sum({distinct}{value}){over} AS {duck.type_of(kind)})"
+        return rows.functions.finite(sql, call_text) if node.family is Family.FLOAT else sql
     if name == "avg":
-        return rows.functions.finite(f"avg({distinct}{value}){over}", said)
+        return rows.functions.finite(f"avg({distinct}{value}){over}", call_text)
     if name in ("min", "max"):
         return _extreme(name, arguments[0], value, rows) + over
     if name == "any_value":
         return f"any_value({value}){over}"
     if name in _SPREADS:
-        return rows.functions.finite(f"{name}({value}){over}", said)
+        return rows.functions.finite(f"{name}({value}){over}", call_text)
     if name == "group_concat" and isinstance(node, Aggregate):
         return group_concat(node, rows)
     if name.startswith("bit_"):
@@ -1025,7 +1033,7 @@ def _extreme(name: str, argument: Expr, value: str, rows: Renderer) -> str:
 
 _RANKING = {"row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"}
 _VALUES = {"lag", "lead", "first_value", "last_value", "nth_value"}
-_WITHOUT_FRAME = _RANKING | {"lag", "lead"}  # they are of the whole partition, as in MySQL
+_WITHOUT_FRAME = _RANKING | {"lag", "lead"}  # computed over the whole partition, as in MySQL
 
 
 def windowed(node: Windowed, rows: Renderer) -> str:
@@ -1033,7 +1041,7 @@ def windowed(node: Windowed, rows: Renderer) -> str:
     parts = []
     frame = _Measured(node, rows)
     if node.partition:
-        parts.append("PARTITION BY " + ", ".join(rows.key(each) for each in node.partition))
+        parts.append("PARTITION BY " + ", ".join(rows.key(key) for key in node.partition))
     if node.order:
         parts.append("ORDER BY " + (frame.order() or sort_keys(node.order, rows)))
     if node.frame is not None and node.function not in _WITHOUT_FRAME:
@@ -1041,14 +1049,16 @@ def windowed(node: Windowed, rows: Renderer) -> str:
         parts.append(f"{node.frame.kind} BETWEEN {start} AND {end}")
     over = f" OVER ({' '.join(parts)})"
     if node.function in _RANKING:
-        given = ", ".join(f"CAST({rows.value(each)} AS BIGINT)" for each in node.arguments)
-        found = f"{node.function}({given}){over}"
-        return f"CAST({found} AS {duck.type_of(node.type)})"
+        ranking_arguments = ", ".join(
+            f"CAST({rows.value(argument)} AS BIGINT)" for argument in node.arguments
+        )
+        call = f"{node.function}({ranking_arguments}){over}"
+        return f"CAST({call} AS {duck.type_of(node.type)})"
     if node.function in _VALUES:
         first, *rest = node.arguments
         parts = [rows.value(first)]
-        parts += [f"CAST({rows.value(each)} AS INTEGER)" for each in rest[:1]]
-        parts += [rows.value(each) for each in rest[1:]]
+        parts += [f"CAST({rows.value(argument)} AS INTEGER)" for argument in rest[:1]]
+        parts += [rows.value(argument) for argument in rest[1:]]
         return f"{node.function}({', '.join(parts)}){over}"
     if node.distinct:
         raise ErrNotSupportedYet("DISTINCT in a window")
@@ -1058,9 +1068,9 @@ def windowed(node: Windowed, rows: Renderer) -> str:
 class _Measured:
     """A RANGE frame of a window.
 
-    DuckDB adds an offset to a number. Dates and times are packed numbers, so the offset is computed
-    for each row, in MySQL's calendar: the distance to its date moved by the interval. A DATE that
-    the interval cannot move has no bound on that side."""
+    DuckDB adds an offset to a number. Dates and times are packed numbers, so their offset is
+    computed for each row in MySQL's calendar. It is the distance to the date moved by the interval.
+    If the interval cannot be added to a DATE, there is no bound on that side."""
 
     def __init__(self, node: Windowed, rows: Renderer) -> None:
         self.node, self.frame, self.rows = node, node.frame, rows
@@ -1075,7 +1085,7 @@ class _Measured:
         return f"{self.key} {'DESC NULLS LAST' if self.node.order[0][1] else 'ASC NULLS FIRST'}"
 
     def bound(self, end: FrameBound) -> str:
-        """One end of the frame; 3586 where its amount is negative or NULL."""
+        """One end of the frame. Raises 3586 if its amount is negative or NULL."""
         if end.amount is None:
             return end.side
         value = compile_expression(end.amount)((), self.rows.env)
@@ -1101,7 +1111,7 @@ def _is_negative(amount: Value) -> bool:
 
 
 def _measure(key: Expr, frame: WindowFrame) -> str:
-    """DuckDB's type in which the key and the amounts are added."""
+    """The DuckDB type in which the key and the amounts are added."""
     kinds = [key.type]
     ends = (frame.start, frame.end)
     kinds += [end.amount.type for end in ends if end.amount is not None and end.moved is None]

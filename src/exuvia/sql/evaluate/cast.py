@@ -1,18 +1,18 @@
-"""Changes of type inside expressions: lenient, with warnings; assignment to columns is
+"""Casts inside expressions, which are lenient and give warnings. Assignments to columns are in
 catalog/convert/values.py.
 
     to      from strings               from numbers                      from dates and times
-    INT     leading integer, 1292      decimals: halves away; doubles:   YYYYMMDD[hhmmss]
-                                       to even; held to 64 bits
-    FLOAT   leading number, 1292       as it is                          the number
-    text    as it is                   MySQL's text                      MySQL's text
-    DATE..  as MySQL reads it, or      YYYYMMDD[hhmmss]                  cut or filled; TIME takes
-            NULL and 1292                                                today
+    INT     leading integer, 1292      decimals: halves away from 0;     YYYYMMDD[hhmmss]
+                                       doubles: to even; 64 bits
+    FLOAT   leading number, 1292       unchanged                         the number
+    text    unchanged                  MySQL's text                      MySQL's text
+    DATE..  as MySQL reads it, or      YYYYMMDD[hhmmss]                  truncated or extended; TIME
+            NULL and 1292                                                uses the current date
 
-`caster` chooses once, by the two types, and returns the function that converts each value, or None
-where none is needed.
+`caster` decides once by the two types. It returns the function that converts each value, or None if
+no conversion is needed.
 
-An expression stands in error 1690 with its columns in full, operators inside others as functions:
+Error 1690 contains the expression, with full names of columns; inner operators are functions:
 
     a - 1            (shop.t.a - 1)
     (a + b) * 2      (plus(shop.t.a, shop.t.b) * 2)
@@ -42,17 +42,17 @@ Caster = Callable[[Value, Env], Value]
 
 
 DIGITS = Context(prec=120, rounding=ROUND_HALF_UP)
-LEAST_CLOCK = 101_000_000  # the least number that is a date with a time of day, 000101000000
+LEAST_CLOCK = 101_000_000  # the least number that is a date with a time, 000101000000
 
 
 def round_to(value: Decimal, scale: int) -> Decimal:
-    """The value with exactly that many digits behind the point, halves away from zero."""
-    found = value.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, DIGITS)
-    return found or found.copy_abs()
+    """The value with exactly `scale` digits after the point, halves away from zero."""
+    rounded = value.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, DIGITS)
+    return rounded or rounded.copy_abs()
 
 
 def text_of(kind: FieldType) -> Callable[[Value], str]:
-    """The function that prints values of a type as MySQL does."""
+    """Returns the function that prints values of a type as MySQL does."""
     if kind.Tp == TypeCode.NEWDECIMAL and kind.Decimal >= 0:
         scale = kind.Decimal
         return lambda value: format(round_to(value, scale), "f")
@@ -67,7 +67,7 @@ def text_of(kind: FieldType) -> Callable[[Value], str]:
 
 
 def plain_number(source: FieldType) -> Callable[[Value], Value]:
-    """int or Decimal of a value that is a number or a moment."""
+    """Returns the function from a number or a moment to int or Decimal."""
     family = family_of(source)
     if family is Family.DATE:
         return temporal.date_number
@@ -103,9 +103,9 @@ _NAMES = {
 
 
 def operation(call: Call, sign: str, values: Sequence[object] = ()) -> str:
-    """`(left sign right)` of an operator's call, `-(operand)` of one with a single operand.
+    """`(left sign right)` for a call of an operator, `-(operand)` for a single operand.
 
-    `values` are the operands', for those that are parameters."""
+    `values` are the values of operands that are parameters."""
     parts = [shown(part) for part in call.arguments]
     for n, value in enumerate(values[: len(parts)]):
         if isinstance(call.arguments[n], Parameter):
@@ -114,7 +114,7 @@ def operation(call: Call, sign: str, values: Sequence[object] = ()) -> str:
 
 
 def shown(expr: Expr) -> str:
-    """The text of an operand."""
+    """The text of an operand in error 1690."""
     if isinstance(expr, Column | Outer):
         return expr.full or expr.name
     if isinstance(expr, Constant):
@@ -138,15 +138,15 @@ def shown(expr: Expr) -> str:
 
 
 def _text(constant: Constant) -> str:
-    found = text_of(constant.type)(constant.value)
-    return found.decode("utf-8", "replace") if isinstance(found, bytes) else found
+    text = text_of(constant.type)(constant.value)
+    return text.decode("utf-8", "replace") if isinstance(text, bytes) else text
 
 
 # -- dates and times -------------------------------------------------------------------------------
 
 
 def to_moment(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster | None:
-    """To DATETIME."""
+    """Cast to DATETIME."""
     digits = fraction_digits(target)
     family = family_of(source)
     if family is Family.DATETIME:
@@ -160,14 +160,14 @@ def to_moment(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster
     read = moment_reader(source, "datetime")
 
     def convert(value: Value, env: Env) -> int | None:
-        found = read(value, env)
-        return None if found is None else temporal.round_datetime(found, digits)
+        packed = read(value, env)
+        return None if packed is None else temporal.round_datetime(packed, digits)
 
     return convert
 
 
 def moment_of(source: FieldType) -> Callable[[Value, Env], int | None]:
-    """The converter of any value to a packed DATETIME. It returns NULL, with 1292, for others."""
+    """Returns the converter to a packed DATETIME; NULL and 1292 for other values."""
     caster = to_moment(source, datetime(6), False)
     return caster or (lambda value, env: value)
 
@@ -178,7 +178,7 @@ def _today_at(micros: int, env: Env) -> int | None:
 
 
 def _split_number(number: Value) -> tuple[int, int]:
-    """A number's whole part, and its fraction in millionths."""
+    """The integer part of a number, and its fraction in millionths."""
     if isinstance(number, int):
         return number, 0
     exact = DIGITS.create_decimal(repr(number) if isinstance(number, float) else number)
@@ -196,32 +196,32 @@ def moment_reader(source: FieldType, what: str) -> Callable[[Value, Env], int | 
     def read(value: Value, env: Env) -> int | None:
         number = plain(value)
         base, micro = _split_number(number)
-        micro *= base >= LEAST_CLOCK  # what follows a date alone is nothing
-        found = moment.moment_of_number(base, micro)
-        if found is None and env.takes_any_day:
-            found = moment.moment_of_number(base, micro, any_day=True)
-        if found is None:
+        micro *= base >= LEAST_CLOCK  # digits after a date without a time are ignored
+        packed = moment.moment_of_number(base, micro)
+        if packed is None and env.takes_any_day:
+            packed = moment.moment_of_number(base, micro, any_day=True)
+        if packed is None:
             env.incorrect(what, number)
-        return found
+        return packed
 
     return read
 
 
 def moment_from_text(text: str, env: Env, what: str = "datetime") -> int | None:
-    """A text as packed DATETIME; NULL and 1292 where it is none."""
-    found = moment.read_moment(text, env.zone)
-    if found is None and env.takes_any_day:
-        found = moment.read_moment(text, env.zone, any_day=True)
-    if found is None or not text.strip():
+    """A text as a packed DATETIME; NULL and 1292 if it is not a valid moment."""
+    reading = moment.read_moment(text, env.zone)
+    if reading is None and env.takes_any_day:
+        reading = moment.read_moment(text, env.zone, any_day=True)
+    if reading is None or not text.strip():
         env.incorrect(what, text)
         return None
-    if found[1]:
+    if reading[1]:
         env.warn(ErrTruncatedWrongValue, what, text)
-    return found[0]
+    return reading[0]
 
 
 def to_date(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster | None:
-    """To DATE."""
+    """Cast to DATE."""
     family = family_of(source)
     if family is Family.DATE:
         return None
@@ -238,7 +238,7 @@ def _day(value: int | None) -> int | None:
 
 
 def to_time(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster | None:
-    """To TIME."""
+    """Cast to TIME."""
     digits = fraction_digits(target)
     family = family_of(source)
     if family is Family.TIME:
@@ -253,27 +253,27 @@ def to_time(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster |
     is_number = family in NUMERIC and not is_text_like(source)
 
     def convert(value: Value, env: Env) -> int | None:
-        shown = text(value)
+        value_text = text(value)
         if is_number:
             reading = moment.time_of_number(*_split_number(value))
         else:
-            reading = moment.read_time(shown)
+            reading = moment.read_time(value_text)
         if reading is None or reading[1]:
-            env.warn(ErrTruncatedWrongValue, "time", shown)
+            env.warn(ErrTruncatedWrongValue, "time", value_text)
         return None if reading is None else temporal.round_time(reading[0], digits)
 
     return convert
 
 
 class MomentOrTime(NamedTuple):
-    """Microseconds since day 0 of a DATETIME, or of a TIME."""
+    """A DATETIME in microseconds since day 0, or a TIME in microseconds."""
 
     has_date: bool
     micros: int
 
 
 def moment_or_time(source: FieldType) -> Callable[[Value, Env], MomentOrTime | None]:
-    """How a date, a time or a text of either is read; NULL and 1292 for a text that is neither."""
+    """Returns the reader of a date, a time or their texts; NULL and 1292 for other texts."""
     family = family_of(source)
     if family is Family.TIME:
         return lambda value, env: MomentOrTime(False, value)
@@ -294,7 +294,7 @@ def moment_or_time(source: FieldType) -> Callable[[Value, Env], MomentOrTime | N
 
 
 def _has_date(text: str) -> bool:
-    """Whether a text is read as a DATETIME where a TIME may be, too."""
+    """Whether a text that may be a DATETIME or a TIME is read as a DATETIME."""
     body = text.strip()
     if "-" in body[1:] or (len(body) >= 12 and body[:12].isdigit()):
         return True
@@ -314,26 +314,26 @@ _NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*")
 
 
 def caster(source: FieldType, target: FieldType, hexadecimal: bool = False) -> Caster | None:
-    """The conversion between two types; None if values stay as they are."""
-    wanted = family_of(target)
-    if wanted is None or source.Tp == TypeCode.NULL:
+    """Returns the conversion between two types; None if values do not change."""
+    family = family_of(target)
+    if family is None or source.Tp == TypeCode.NULL:
         return None
-    return _MAKERS[wanted](source, target, hexadecimal)
+    return _MAKERS[family](source, target, hexadecimal)
 
 
 # -- numbers ---------------------------------------------------------------------------------------
 
 
 def number_from_text(text: str, env: Env, what: str = "DOUBLE") -> float:
-    """The number a text begins with; 1292 if more follows. Blanks alone are 0, and no mistake."""
-    found = _NUMBER.match(text)
-    if found is None and not text.strip():
+    """The number at the beginning of a text; 1292 if more follows. Blanks alone are 0."""
+    match = _NUMBER.match(text)
+    if match is None and not text.strip():
         return 0.0
-    if found is None or found.end() != len(text):
+    if match is None or match.end() != len(text):
         env.warn(ErrTruncatedWrongValue, what, text)
-    if found is None:
+    if match is None:
         return 0.0
-    number = float(found[1])
+    number = float(match[1])
     if number in (math.inf, -math.inf):
         env.warn(ErrTruncatedWrongValue, what, text)
         return math.copysign(sys.float_info.max, number)
@@ -358,7 +358,7 @@ def _to_double(source: FieldType, target: FieldType, hexadecimal: bool) -> Caste
 
 
 def whole(number: Value) -> int:
-    """A number rounded to an integer as MySQL does: decimals away from zero, doubles to even."""
+    """A number rounded to an integer as in MySQL: decimals away from zero, doubles to even."""
     if isinstance(number, float):
         if number != number or abs(number) > 1e30:
             return int(1e30) if number > 0 else -int(1e30)
@@ -369,8 +369,9 @@ def whole(number: Value) -> int:
 
 
 def hold(number: int, unsigned: bool, env: Env, what: str = "DECIMAL") -> int:
-    """An integer held to 64 bits; negative ones wrap where unsigned, as CAST does. `what` it was is
-    said by 1292."""
+    """An integer limited to 64 bits; negative ones wrap if unsigned, as in CAST.
+
+    `what`: the type in 1292."""
     if unsigned:
         if number < 0:
             return max(number, LEAST_INT) & MOST_UINT
@@ -416,7 +417,7 @@ def _to_integer(source: FieldType, target: FieldType, hexadecimal: bool) -> Cast
 
 
 def _integer_from_decimal(number: int, unsigned: bool, env: Env) -> int:
-    """Unlike an integer or a text, a DECIMAL beyond BIGINT does not wrap: it becomes the bound."""
+    """A DECIMAL beyond BIGINT becomes the bound; it does not wrap as an integer or a text does."""
     if not unsigned and number > MOST_INT:
         env.warn(ErrTruncatedWrongValue, "DECIMAL", number)
         return MOST_INT
@@ -424,7 +425,7 @@ def _integer_from_decimal(number: int, unsigned: bool, env: Env) -> int:
 
 
 def _of_bytes(value: bytes, env: Env) -> int:
-    """A hexadecimal literal as a number; all ones where it has more than eight bytes."""
+    """A hexadecimal literal as a number; all bits set if it has more than eight bytes."""
     number = int.from_bytes(value, "big")
     if number > MOST_UINT:
         env.warn(ErrTruncatedWrongValue, "BINARY", value.hex())
@@ -450,14 +451,14 @@ def _integer_from_json(text: str, unsigned: bool, env: Env) -> int:
 
 
 def _integer_from_text(text: str, unsigned: bool, env: Env) -> int:
-    found = _INTEGER.match(text)
-    if found is None or found.end() != len(text):
+    match = _INTEGER.match(text)
+    if match is None or match.end() != len(text):
         env.warn(ErrTruncatedWrongValue, "INTEGER", text)
     number = 0
-    if found is not None:
-        digits = found[1].lstrip("+-0")[:40]  # so many that no type holds them are cut
+    if match is not None:
+        digits = match[1].lstrip("+-0")[:40]  # beyond all types: later digits do not matter
         number = int(digits or 0)
-        number = -number if found[1][0] == "-" else number
+        number = -number if match[1][0] == "-" else number
     if not unsigned and number > MOST_UINT:
         env.warn(ErrTruncatedWrongValue, "INTEGER", text)
         return -1
@@ -477,7 +478,7 @@ def _to_decimal(source: FieldType, target: FieldType, hexadecimal: bool) -> Cast
 
     def convert(value: Value, env: Env) -> Decimal:
         number = read(value, env)
-        if number.adjusted() < precision or not number:  # else it is too large to be rounded
+        if number.adjusted() < precision or not number:  # a larger number exceeds the limit below
             number = round_to(number, scale)
         if abs(number) >= limit:
             env.warn(ErrDataOutOfRange, "DECIMAL", f"({precision}, {scale})")
@@ -503,10 +504,10 @@ def _decimal_reader(source: FieldType, hexadecimal: bool) -> Callable[[Value, En
 
 
 def _decimal_from_text(text: str, env: Env) -> Decimal:
-    found = _NUMBER.match(text)
-    if found is None or found.end() != len(text):
+    match = _NUMBER.match(text)
+    if match is None or match.end() != len(text):
         env.warn(ErrTruncatedWrongValue, "DECIMAL", text)
-    return Decimal(0) if found is None else DIGITS.plus(parsed(found[1]))
+    return Decimal(0) if match is None else DIGITS.plus(parsed(match[1]))
 
 
 # -- text ------------------------------------------------------------------------------------------
@@ -529,7 +530,7 @@ def _to_string(source: FieldType, target: FieldType, hexadecimal: bool) -> Caste
 
 
 def _to_charset(source: FieldType, codec: str, limit: int) -> Caster:
-    """To a text of a charset of its own: bytes are its, and what it has not is a question mark."""
+    """Returns the cast to a text in another charset: bytes are its bytes; unknown ones become ?."""
 
     def convert(value: Value, env: Env) -> str:
         raw = value if isinstance(value, bytes) else encoded(value, codec, "replace")
@@ -543,13 +544,13 @@ def _to_charset(source: FieldType, codec: str, limit: int) -> Caster:
 def _cut(value: Value, limit: int, what: str, env: Env) -> Any:
     if len(value) <= limit:
         return value
-    shown = value if isinstance(value, str) else decoded(value, "utf-8", "replace")
-    env.warn(ErrTruncatedWrongValue, f"{what}({limit})", shown)
+    value_text = value if isinstance(value, str) else decoded(value, "utf-8", "replace")
+    env.warn(ErrTruncatedWrongValue, f"{what}({limit})", value_text)
     return part_of(value, 0, limit)
 
 
 def _filled(raw: bytes, limit: int, env: Env) -> bytes:
-    """Bytes as BINARY(limit)."""
+    """Bytes as BINARY(limit), padded with NUL."""
     if limit > max(LONG, len(raw)):
         env.tracker.claim(limit)
     cut = _cut(raw, limit, "BINARY", env)
@@ -564,7 +565,7 @@ def _to_bytes(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster
         return lambda value, env: _filled(value, limit, env)
     text, codec = text_of(source), CODECS.get(source.Charset)
     if source.Tp == TypeCode.BIT:
-        return _bytes_in(text, "latin-1", limit)  # its text has a character for each byte
+        return _bytes_in(text, "latin-1", limit)  # its text has a character per byte
     if codec is not None and is_text_like(source):
         return _bytes_in(text, codec, limit)
     if limit < 0:

@@ -1,14 +1,13 @@
-"""Expressions to Python closures: `compile_expression(expr)(row, env) -> value`, with MySQL's
-semantics.
+"""Expressions as Python closures: `compile_expression(expr)(row, env) -> value`.
 
-    compile once per plan        closure(row, env), one call a node; NULL is None, true is 1
+    compile once per plan        closure(row, env), one call per node; NULL is None, true is 1
     constant parts               computed once per statement (`env.memory`)
-    functions                    the table in functions/, which says how arguments were converted
-    long texts                   claimed before they are made (base/memory.py); a call gives back
-                                 what its arguments claimed
+    functions                    the table in functions/, with the conversions of arguments
+    long texts                   claimed before they are created (base/memory.py); a call releases
+                                 the claims of its arguments
 
-The binder has put a Cast wherever a type changes, so operands of one operator have one family here.
-Subqueries are run by sql/select: they never come here.
+The semantics are MySQL's. The binder has added a Cast to each change of type, so the operands of an
+operator have the same family here. Subqueries are run by sql/select and do not occur here.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,16 +45,16 @@ __all__ = ["Env", "PlainEnv", "compile_expression", "evaluate_constant", "predic
 
 
 def compile_expression(expr: Expr) -> Compiled:
-    """The closure of an expression. Raises Refused 1235 for what cannot be computed row by row."""
+    """The closure of an expression. Raises Refused 1235 if it cannot be computed row by row."""
     maker = _MAKERS.get(type(expr))
     if maker is None:
         raise ErrNotSupportedYet(f"{type(expr).__name__.lower()} here")
-    found = maker(expr)
+    closure = maker(expr)
     if isinstance(expr, Call | Cast) and may_be_long(expr, *_operands(expr)):
-        found = _settled(found)
+        closure = _settled(closure)
     if isinstance(expr, Constant | Parameter | Column) or not is_constant(expr):
-        return found
-    return found if is_volatile(expr) else _remembered(expr, found)
+        return closure
+    return closure if is_volatile(expr) else _remembered(expr, closure)
 
 
 def is_volatile(expr: Expr) -> bool:
@@ -78,13 +77,13 @@ def _remembered(expr: Expr, inner: Compiled) -> Compiled:
         if place in memory:
             return memory[place]
         tracker, parts = env.tracker, len(memory)
-        passing, kept = tracker.passing, tracker.kept
-        found = inner(row, env)
-        while len(memory) > parts:  # nobody asks for a part of a constant again
+        passing, claimed = tracker.passing, tracker.kept
+        value = inner(row, env)
+        while len(memory) > parts:  # parts of a constant are not needed again
             memory.popitem()
-        tracker.passing, tracker.kept = passing, kept
-        env.remember(place, found, size_of(found))
-        return found
+        tracker.passing, tracker.kept = passing, claimed
+        env.remember(place, value, size_of(value))
+        return value
 
     return run
 
@@ -93,7 +92,7 @@ def _remembered(expr: Expr, inner: Compiled) -> Compiled:
 
 _TEXTS = (Family.STRING, Family.BYTES, Family.JSON)
 _HANDS_ON = frozenset(("case", "coalesce", "collate", "nullif", "and", "or", "xor"))
-"""Calls whose value is one of their arguments."""
+"""Calls that return one of their arguments."""
 
 
 def may_be_long(*exprs: Expr) -> bool:
@@ -123,7 +122,7 @@ def _operands(expr: Call | Cast) -> Sequence[Expr]:
 
 
 def _settled(inner: Compiled) -> Compiled:
-    """As `inner`; afterwards nothing but its value is claimed."""
+    """As `inner`; afterwards only its value is claimed."""
 
     def run(row: Row, env: Env) -> Value:
         tracker = env.tracker
@@ -137,29 +136,30 @@ def _settled(inner: Compiled) -> Compiled:
 
 
 _TIMES = {"hex": 4, "quote": 4, "json_quote": 2, "weight_string": 6}
-"""What calls make of a text, in pieces and joined, as a multiple of its size; others as much."""
+"""The memory of a call in pieces and joined, as a multiple of the text's size; 1 for others."""
 
 
 def _claiming(expr: Expr, inner: Compiled, is_read: bool, times: int = 1) -> Compiled:
-    """As `inner`, the closure of a call's argument; claims what the call makes of a long text.
-    `is_read`: the call reads it as a JSON document."""
+    """The closure of a call's argument; claims the memory that the call needs for a long text.
+
+    `is_read`: the call parses it as a JSON document."""
     if not may_be_long(expr):
         return inner
     size = size_of_document if is_read or expr.family is Family.JSON else size_of
 
     def run(row: Row, env: Env) -> Value:
         value = inner(row, env)
-        if taken := size(value):
-            if env.tracker.used + taken > MOST_SERVED:
+        if claim := size(value):
+            if env.tracker.used + claim > MOST_SERVED:
                 require_thread()
-            env.tracker.claim(taken * times)
+            env.tracker.claim(claim * times)
         return value
 
     return run
 
 
 def predicate(expr: Expr) -> Callable[[Row, Env], bool]:
-    """The closure of a condition: True only where it is true."""
+    """The closure of a condition: True only if it is true."""
     run = compile_expression(expr)
     family = expr.family
     if family in (Family.STRING, Family.BYTES, Family.JSON):
@@ -262,7 +262,7 @@ def _cast(expr: Cast) -> Compiled:
 
 
 def _chained(calls: Sequence[Call]) -> Compiled:
-    """A long chain of operators: each takes what those before it gave in the place of the row."""
+    """A long chain of operators, without recursion: each step gets (previous value, row)."""
     first = compile_expression(calls[-1].arguments[0])
     steps = []
     for call in reversed(calls):
@@ -312,12 +312,12 @@ def _apply(function: Function, arguments: list[Compiled]) -> Compiled:
     run = function.run
     if function.nulls:
         if function.env:
-            return lambda row, env: run(env, *[each(row, env) for each in arguments])
-        return lambda row, env: run(*[each(row, env) for each in arguments])
+            return lambda row, env: run(env, *[argument(row, env) for argument in arguments])
+        return lambda row, env: run(*[argument(row, env) for argument in arguments])
     if function.env:
 
         def apply(row: Row, env: Env) -> Value:
-            values = [each(row, env) for each in arguments]
+            values = [argument(row, env) for argument in arguments]
             return None if None in values else run(env, *values)
 
         return apply
@@ -331,7 +331,7 @@ def _apply(function: Function, arguments: list[Compiled]) -> Compiled:
         return one
 
     def many(row: Row, env: Env) -> Value:
-        values = [each(row, env) for each in arguments]
+        values = [argument(row, env) for argument in arguments]
         return None if None in values else run(*values)
 
     return many

@@ -1,8 +1,8 @@
-"""LIKE and the REGEXP family, by collation (manual, "String Comparison Functions", "Regular
-Expressions"; TiDB where they differ). How texts are matched: sql/matching.py.
+"""LIKE and the REGEXP functions, by collation (manual, "String Comparison Functions", "Regular
+Expressions"; TiDB where they differ). The algorithms are in sql/matching.py.
 
-LIKE compares character by character: trailing spaces count. Positions of the REGEXP functions are
-characters of a text, or bytes; a search that starts at one sees nothing of what is before it."""
+LIKE compares character by character, so trailing spaces count. Positions of the REGEXP functions
+are in characters of a text, or in bytes. A search from a position ignores the text before it."""
 
 from collections.abc import Callable
 from itertools import islice
@@ -43,7 +43,7 @@ def _latin(value: Value) -> str:
 
 
 class _Search:
-    """The expression, and the part of the text it looks at: from the 1-based `start` on."""
+    """An expression, and the part of the text from the 1-based `start` on."""
 
     def __init__(self, call: Call, text: Value, pattern: Value, start: int, options: str) -> None:
         self.is_binary = isinstance(text, bytes) or isinstance(pattern, bytes)
@@ -58,22 +58,22 @@ class _Search:
         self.data = data_of(text[start - 1 :] if start > 1 else text)
 
     def doing(self, run: Callable[[], Value]) -> Value:
-        """Do what looks at all of the text, at worst once."""
+        """Calls `run`, which reads the text at most once."""
         return self.expression.doing(run, len(self.data))
 
     def nth(self, nth: int) -> Value:
-        """The nth match or None."""
-        found = self.expression.found(self.data)
-        return self.doing(lambda: next(islice(found, max(1, nth) - 1, None), None))
+        """The nth match, or None."""
+        matches = self.expression.find_all(self.data)
+        return self.doing(lambda: next(islice(matches, max(1, nth) - 1, None), None))
 
     def text(self, data: bytes) -> str:
-        """Bytes as the text they are."""
+        """Bytes of the data as text."""
         if self.is_binary:
             return data.decode("latin-1")
         return data.decode("utf-8", "surrogatepass")
 
     def position(self, at: int) -> int:
-        """The 1-based position in the text of a place in the data."""
+        """The 1-based position in the text of an offset in the data."""
         return len(self.head) + characters(self.data[:at], self.is_binary) + 1
 
 
@@ -100,8 +100,8 @@ def _regexp_instr(call: Call, arguments: list[Compiled]) -> Compiled:
         if end not in (0, 1):
             raise ErrRegexp(_RETURN_OPTION)
         search = _Search(call, text, pattern, start, options)
-        found = search.nth(nth)
-        return 0 if found is None else search.position(found.end() if end else found.start())
+        match = search.nth(nth)
+        return 0 if match is None else search.position(match.end() if end else match.start())
 
     return _strict(run, arguments)
 
@@ -112,8 +112,8 @@ def _regexp_substr(call: Call, arguments: list[Compiled]) -> Compiled:
     def run(values: list[Value], env: Env) -> str | None:
         text, pattern, start, nth, options = _padded(values, 1, 1, "")
         search = _Search(call, text, pattern, start, options)
-        found = search.nth(nth)
-        return None if found is None else search.text(found.group())
+        match = search.nth(nth)
+        return None if match is None else search.text(match.group())
 
     return _strict(run, arguments)
 
@@ -122,28 +122,32 @@ def _regexp_replace(call: Call, arguments: list[Compiled]) -> Compiled:
     """Arguments: text, pattern, replacement, start, occurrence, options."""
 
     def run(values: list[Value], env: Env) -> str | None:
-        text, pattern, new, start, nth, options = _padded(values, 1, 0, "", given=3)
+        text, pattern, new, start, nth, options = _padded(values, 1, 0, "", fixed=3)
         search = _Search(call, text, pattern, start, options)
-        made = search.doing(lambda: _replaced(search, _template(new, search), nth, env))
-        if made is None:
+        new_text = search.doing(lambda: _replaced(search, _template(new, search), nth, env))
+        if new_text is None:
             return None
-        return search.text(made) if not search.head else search.text(_bytes(search.head) + made)
+        return (
+            search.text(new_text)
+            if not search.head
+            else search.text(_bytes(search.head) + new_text)
+        )
 
     return _strict(run, arguments)
 
 
 def _replaced(search: _Search, template: list[bytes | int], nth: int, env: Env) -> bytes | None:
-    """The data with one occurrence replaced, or all (0). None and 1301: it became too long."""
-    data, made, at = search.data, bytearray(), 0
-    found = search.expression.found(data)
-    for match in found if nth < 1 else islice(found, nth - 1, nth):
-        made += data[at : match.start()]
+    """The data with one or all (0) occurrences replaced; None and 1301 if it becomes too long."""
+    data, new_data, at = search.data, bytearray(), 0
+    matches = search.expression.find_all(data)
+    for match in matches if nth < 1 else islice(matches, nth - 1, nth):
+        new_data += data[at : match.start()]
         for part in template:
-            made += part if isinstance(part, bytes) else match.group(part) or b""
+            new_data += part if isinstance(part, bytes) else match.group(part) or b""
         at = match.end()
-        if len(made) > len(data) and exceeds("regexp_replace", len(made), env):
+        if len(new_data) > len(data) and exceeds("regexp_replace", len(new_data), env):
             return None
-    return bytes(made + data[at:])
+    return bytes(new_data + data[at:])
 
 
 def _template(new: Value, search: _Search) -> list[bytes | int]:
@@ -167,11 +171,11 @@ def _template(new: Value, search: _Search) -> list[bytes | int]:
     return [*parts, bytes(literal)]
 
 
-def _padded(values: list[Value], *defaults: Value, given: int = 2) -> list[Value]:
-    rest = [*values[given:], *defaults[len(values) - given :]]
-    if len(values) > given + len(defaults):
+def _padded(values: list[Value], *defaults: Value, fixed: int = 2) -> list[Value]:
+    rest = [*values[fixed:], *defaults[len(values) - fixed :]]
+    if len(values) > fixed + len(defaults):
         raise ErrWrongParamcountToNativeFct("regexp")
-    return [*values[:given], *rest]
+    return [*values[:fixed], *rest]
 
 
 def _strict(run: Callable[[list[Value], Value], Value], arguments: list[Compiled]) -> Compiled:

@@ -1,24 +1,25 @@
-"""All operators by name, and those that go by a collation, a unit or the types of their arguments.
+"""All operators by name, and functions whose evaluation depends on a collation, a unit or types.
+
 LIKE and REGEXP are in evaluate/match.py.
 
-Logic is three-valued; text is compared by its collation's key:
+Logic is three-valued; texts are compared by the keys of their collation:
 
-    AND     0 if either is 0, else NULL if either is NULL, else 1          (OR, XOR likewise)
+    AND     0 if either is 0, else NULL if either is NULL, else 1          (OR, XOR accordingly)
     = < ..  NULL if either is NULL
     <=>     never NULL
 
 Arithmetic and bits:
 
-    + - *   integers: 1690 beyond 64 bits; decimals exact, 1690 beyond 81 digits before the point;
-            doubles: 1690 where infinite
-    / DIV % NULL for a zero divisor, with 1365; a decimal quotient keeps whole words of nine digits
+    + - *   integers: 1690 beyond 64 bits; decimals: exact, 1690 beyond 81 digits before the point;
+            doubles: 1690 if infinite
+    / DIV % NULL for a zero divisor, with 1365; a decimal quotient has whole words of nine digits
     & | ^   on 64 unsigned bits
 
 moment + INTERVAL amount unit:
 
-    of a DATE, DATETIME or TIME    the same family; NULL and 1441 outside the calendar
-    of a text or a number          a text: the date alone where it was one and the unit is of days,
-                                   the fraction only where there is one
+    DATE, DATETIME or TIME    the same family; NULL and 1441 outside the calendar
+    a text or a number        a text: only the date if it was a date and the unit is days or more;
+                              a fraction only if it is not zero
 """
 
 import math
@@ -59,13 +60,13 @@ from exuvia.sql.functions import moment as moments
 from exuvia.sql.functions.text import find_text
 from exuvia.sql.types import DIVISION_DIGITS, NUMERIC, TEMPORAL, family_of, fraction_digits
 
-_MOST_WHOLE = 81  # digits before the point: nine words of nine
+_MOST_WHOLE = 81  # digits before the point: nine words of nine digits
 
 
 # -- arithmetic and bits ---------------------------------------------------------------------------
 
 
-def _held(
+def _in_range(
     run: Callable[[Value, Value], Value], call: Call, sign: str
 ) -> Callable[[Value, Value], Value]:
     family = family_of(call.type)
@@ -73,21 +74,21 @@ def _held(
 
         def double(a: Value, b: Value) -> float:
             try:
-                found = run(a, b)
+                quotient = run(a, b)
             except OverflowError:
-                found = math.inf
-            if not math.isfinite(found):
+                quotient = math.inf
+            if not math.isfinite(quotient):
                 raise ErrDataOutOfRange("DOUBLE", operation(call, sign, (a, b)))
-            return float(found)
+            return float(quotient)
 
         return double
     if family is Family.DECIMAL:
 
         def exact(a: Value, b: Value) -> Value:
-            found = run(a, b)
-            if found.adjusted() >= _MOST_WHOLE:
+            quotient = run(a, b)
+            if quotient.adjusted() >= _MOST_WHOLE:
                 raise ErrDataOutOfRange("DECIMAL", operation(call, sign, (a, b)))
-            return found
+            return quotient
 
         return exact
     unsigned = family is Family.UINT
@@ -95,16 +96,16 @@ def _held(
     what = "BIGINT UNSIGNED" if unsigned else "BIGINT"
 
     def whole(a: Value, b: Value) -> int:
-        found = run(a, b)
-        if found < least or found > most:
+        quotient = run(a, b)
+        if quotient < least or quotient > most:
             raise ErrDataOutOfRange(what, operation(call, sign, (a, b)))
-        return int(found)
+        return int(quotient)
 
     return whole
 
 
 def _product(left: Decimal, right: Decimal) -> Decimal:
-    """A decimal zero has no sign."""
+    """The product; a zero has no sign."""
     product = DIGITS.multiply(left, right)
     return product or abs(product)
 
@@ -115,13 +116,13 @@ def _arithmetic(sign: str) -> Maker:
 
     def make(call: Call, arguments: list[Compiled]) -> Compiled:
         run = exact if family_of(call.type) is Family.DECIMAL else plain
-        return binary(_held(run, call, sign), arguments)
+        return binary(_in_range(run, call, sign), arguments)
 
     return make
 
 
 def binary(run: Callable[[Value, Value], Value], arguments: list[Compiled]) -> Compiled:
-    """A closure of two operands; NULL where either is."""
+    """A closure of two operands; NULL if either is NULL."""
     left, right = arguments
 
     def apply(row: Row, env: Env) -> Value:
@@ -134,7 +135,7 @@ def binary(run: Callable[[Value, Value], Value], arguments: list[Compiled]) -> C
     return apply
 
 
-_WORD = 9  # digits of one word of MySQL's decimals
+_WORD = 9  # digits in one word of MySQL's decimals
 
 
 def _words(digits: int) -> int:
@@ -142,7 +143,7 @@ def _words(digits: int) -> int:
 
 
 def divide(left: Decimal, right: Decimal, digits: int = DIVISION_DIGITS) -> Decimal:
-    """MySQL's decimal quotient: cut after whole words of nine digits, at least `digits` more."""
+    """MySQL's decimal quotient: truncated to whole words of nine digits, with `digits` or more."""
     a, b = left.as_tuple().exponent, right.as_tuple().exponent
     s1 = -a if isinstance(a, int) and a < 0 else 0
     s2 = -b if isinstance(b, int) and b < 0 else 0
@@ -156,7 +157,7 @@ def divide(left: Decimal, right: Decimal, digits: int = DIVISION_DIGITS) -> Deci
 
 def _division(call: Call, arguments: list[Compiled]) -> Compiled:
     quotient = partial(divide, digits=call.extra[0]) if call.extra else divide
-    run = _held(operator.truediv if call.type.Tp == 5 else quotient, call, "/")
+    run = _in_range(operator.truediv if call.type.Tp == 5 else quotient, call, "/")
     return _unless_zero(run, arguments)
 
 
@@ -177,22 +178,22 @@ def _unless_zero(run: Callable[[Value, Value], Value], arguments: list[Compiled]
 
 def _whole_quotient(a: Value, b: Value) -> int:
     if isinstance(a, int) and isinstance(b, int):
-        found = abs(a) // abs(b)
-        return found if (a < 0) == (b < 0) else -found
+        quotient = abs(a) // abs(b)
+        return quotient if (a < 0) == (b < 0) else -quotient
     left, right = DIGITS.create_decimal(a), DIGITS.create_decimal(b)
     return int(DIGITS.divide(left, right).to_integral_value(ROUND_DOWN))
 
 
 def _integer_division(call: Call, arguments: list[Compiled]) -> Compiled:
-    return _unless_zero(_held(_whole_quotient, call, "DIV"), arguments)
+    return _unless_zero(_in_range(_whole_quotient, call, "DIV"), arguments)
 
 
 def _remainder(a: Value, b: Value) -> Value:
     if isinstance(a, float) or isinstance(b, float):
         return math.fmod(a, b)
     if isinstance(a, int) and isinstance(b, int):
-        found = abs(a) % abs(b)
-        return -found if a < 0 else found
+        remainder = abs(a) % abs(b)
+        return -remainder if a < 0 else remainder
     return DIGITS.remainder(DIGITS.create_decimal(a), DIGITS.create_decimal(b))
 
 
@@ -202,7 +203,7 @@ def _modulo(call: Call, arguments: list[Compiled]) -> Compiled:
 
 def _negative(call: Call, arguments: list[Compiled]) -> Compiled:
     inner = arguments[0]
-    run = _held(lambda a, b: DIGITS.minus(a) if isinstance(a, Decimal) else -a, call, "-")
+    run = _in_range(lambda a, b: DIGITS.minus(a) if isinstance(a, Decimal) else -a, call, "-")
 
     def apply(row: Row, env: Env) -> Value:
         value = inner(row, env)
@@ -332,16 +333,16 @@ _COMPARE: dict[str, Callable[[Value, Value], bool]] = {
 
 
 def key_of(argument: Expr, collate: str) -> Callable[[Value], Value] | None:
-    """How a value compares: None where it compares as it stands."""
+    """Returns the function to a comparable key; None if values are compared directly."""
     family = argument.family
     if family is Family.STRING:
-        found = collation(collate)
-        return None if found.fold is None and not found.pads else found.sort_key
+        rules = collation(collate)
+        return None if rules.fold is None and not rules.pads else rules.sort_key
     return json_functions.key if family is Family.JSON else None
 
 
 def comparison(name: str) -> Maker:
-    """The maker of =, <, ... by values or by keys."""
+    """The maker of =, <, ..., which compares values or keys."""
     compare = _COMPARE[name]
 
     def make(call: Call, arguments: list[Compiled]) -> Compiled:
@@ -392,13 +393,13 @@ def _in(call: Call, arguments: list[Compiled]) -> Compiled:
         value = needle(row, env)
         if value is None:
             return None
-        found = env.memory.get(comparisons[0])
-        if found is None:
+        cached = env.memory.get(comparisons[0])
+        if cached is None:
             values = [item(row, env) for item in items]
-            known = {key(each) for each in values if each is not None}
-            found = known, None in values
-            env.remember(comparisons[0], found, sum(map(size_of, known)))
-        return 1 if key(value) in found[0] else None if found[1] else 0
+            keys = {key(value_of_item) for value_of_item in values if value_of_item is not None}
+            cached = keys, None in values
+            env.remember(comparisons[0], cached, sum(map(size_of, keys)))
+        return 1 if key(value) in cached[0] else None if cached[1] else 0
 
     def one_by_one(row: Row, env: Env) -> int | None:
         unknown = False
@@ -413,7 +414,7 @@ def _in(call: Call, arguments: list[Compiled]) -> Compiled:
 
 
 def _case(call: Call, arguments: list[Compiled]) -> Compiled:
-    """Arguments: condition, value, condition, value, ..., else."""
+    """Arguments: condition, value, condition, value, ..., else value."""
     pairs = list(zip(arguments[:-1:2], arguments[1:-1:2], strict=True))
     otherwise = arguments[-1]
 
@@ -438,7 +439,7 @@ def _coalesce(call: Call, arguments: list[Compiled]) -> Compiled:
 
 
 def _null_if(call: Call, arguments: list[Compiled]) -> Compiled:
-    """Arguments: the value, and the comparison that makes it NULL."""
+    """Arguments: the value, and the comparison for which it becomes NULL."""
     value, equal = arguments
     return lambda row, env: None if equal(row, env) else value(row, env)
 
@@ -462,8 +463,10 @@ def _extreme(sign: str) -> Maker:
 
 
 def _extreme_of_dates(call: Call, arguments: list[Compiled], sign: str) -> Compiled:
-    """GREATEST or LEAST of dates with texts or numbers. A value that is not a date is less than all
-    dates. If such a value wins, the arguments compare as texts."""
+    """GREATEST or LEAST of dates with texts or numbers.
+
+    A value that is not a date is less than all dates. If such a value wins, the arguments are
+    compared as texts."""
     collate, of_days = call.extra
     kinds = [argument.type for argument in call.arguments]
     readers = [moment_of(kind) for kind in kinds]
@@ -476,14 +479,16 @@ def _extreme_of_dates(call: Call, arguments: list[Compiled], sign: str) -> Compi
         values = [argument(row, env) for argument in arguments]
         if None in values:
             return None
-        found = [read(value, env) or 0 for read, value in zip(readers, values, strict=True)]
-        best = pick(found)
+        moments_packed = [
+            read(value, env) or 0 for read, value in zip(readers, values, strict=True)
+        ]
+        best = pick(moments_packed)
         if not best:
             printed = [text(value) for text, value in zip(texts, values, strict=True)]
             return pick(printed, key=key)
         if of_days:
             return temporal.format_date(best >> 37)
-        winner = found.index(best)
+        winner = moments_packed.index(best)
         places = digits[winner]
         if places is None:
             places = _places_of(texts[winner](values[winner]), best)
@@ -496,9 +501,9 @@ _FRACTION = re.compile(r":\d+\.(\d{0,6})")
 
 
 def _places_of(text: str, packed: int) -> int:
-    """Digits of a second that a text has."""
-    found = _FRACTION.search(text)
-    return len(found[1]) if found else 6 * bool(packed & 0xFFFFF)
+    """The number of digits of a second in a text."""
+    fraction = _FRACTION.search(text)
+    return len(fraction[1]) if fraction else 6 * bool(packed & 0xFFFFF)
 
 
 LOGIC: dict[str, Maker] = {
@@ -526,18 +531,18 @@ _OVERFLOW = ErrDatetimeFunctionOverflow("datetime")
 # -- moment + INTERVAL amount unit -----------------------------------------------------------------
 
 
-def _noted(run: Callable[[Value, Value], Value], arguments: list[Compiled]) -> Compiled:
-    """The function of both values; what it cannot give is noted."""
+def _moved(run: Callable[[Value, Value], Value], arguments: list[Compiled]) -> Compiled:
+    """A function of both values; a NULL result adds error or warning 1441."""
     moment, size = arguments
 
     def move(row: Row, env: Env) -> Value:
         first, second = moment(row, env), size(row, env)
         if first is None or second is None:
             return None
-        found = run(first, second)
-        if found is None:
+        moved = run(first, second)
+        if moved is None:
             env.raise_or_note(_OVERFLOW)
-        return found
+        return moved
 
     return move
 
@@ -545,10 +550,10 @@ def _noted(run: Callable[[Value, Value], Value], arguments: list[Compiled]) -> C
 def _move(call: Call, arguments: list[Compiled]) -> Compiled:
     unit, sign = call.extra
     if family_of(call.arguments[0].type) is Family.TIME:
-        return _noted(lambda a, b: moments.add_to_time(a, b, unit, sign), arguments)
+        return _moved(lambda a, b: moments.add_to_time(a, b, unit, sign), arguments)
     if family_of(call.type) is Family.DATE:
-        return _noted(lambda a, b: _date_of(moments.add(a << 37, b, unit, sign)), arguments)
-    return _noted(lambda a, b: moments.add(a, b, unit, sign), arguments)
+        return _moved(lambda a, b: _date_of(moments.add(a << 37, b, unit, sign)), arguments)
+    return _moved(lambda a, b: moments.add(a, b, unit, sign), arguments)
 
 
 def _date_of(packed: int | None) -> int | None:
@@ -556,7 +561,7 @@ def _date_of(packed: int | None) -> int | None:
 
 
 def _move_text(call: Call, arguments: list[Compiled]) -> Compiled:
-    """Arguments: a moment as a text or number, size. `extra`: unit, sign."""
+    """Arguments: a moment as text or number, amount. `extra`: unit, sign."""
     unit, sign = call.extra
     moment, size = arguments
     of_days = unit not in moments.CLOCK_UNITS
@@ -572,13 +577,13 @@ def _move_text(call: Call, arguments: list[Compiled]) -> Compiled:
         packed = read(start, env)
         if packed is None:
             return None
-        found = moments.add(packed, amount, unit, sign)
-        if found is None:
+        moved = moments.add(packed, amount, unit, sign)
+        if moved is None:
             env.raise_or_note(_OVERFLOW)
             return None
         if of_days and is_day(start):
-            return temporal.format_date(found >> 37)
-        return temporal.format_datetime(found, 6 if found & 0xFFFFF else 0)
+            return temporal.format_date(moved >> 37)
+        return temporal.format_datetime(moved, 6 if moved & 0xFFFFF else 0)
 
     return run
 
@@ -593,18 +598,18 @@ def _is_day(text: str) -> bool:
 
 
 def _add_time_text(call: Call, arguments: list[Compiled]) -> Compiled:
-    """ADDTIME and SUBTIME of a text. Arguments: the text, microseconds. `extra`: the sign."""
+    """ADDTIME and SUBTIME for a text. Arguments: the text, microseconds. `extra`: the sign."""
     (sign,) = call.extra
     moment, size = arguments
     read = moment_or_time(call.arguments[0].type)
 
     def run(row: Row, env: Env) -> str | None:
         text, amount = moment(row, env), size(row, env)
-        given = None if text is None or amount is None else read(text, env)
-        if given is None:
+        reading = None if text is None or amount is None else read(text, env)
+        if reading is None:
             return None
-        total = given.micros + sign * amount
-        if given.has_date:
+        total = reading.micros + sign * amount
+        if reading.has_date:
             packed = moments.of_microseconds(total)
             if packed is not None:
                 return temporal.format_datetime(packed, 6 if packed & 0xFFFFF else 0)
@@ -628,9 +633,9 @@ def _time_difference(call: Call, arguments: list[Compiled]) -> Compiled:
         first, second = read_left(a, env), read_right(b, env)
         if first is None or second is None or first.has_date != second.has_date:
             return None
-        found = first.micros - second.micros
-        found = max(-temporal.MOST_TIME, min(found, temporal.MOST_TIME))
-        return temporal.round_time(found, digits)
+        difference = first.micros - second.micros
+        difference = max(-temporal.MOST_TIME, min(difference, temporal.MOST_TIME))
+        return temporal.round_time(difference, digits)
 
     return run
 
@@ -667,16 +672,16 @@ def _field(call: Call, arguments: list[Compiled]) -> Compiled:
 
 def _find_in_set(call: Call, arguments: list[Compiled]) -> Compiled:
     fold = collation(call.extra[0]).fold if call.arguments[0].family is Family.STRING else None
-    key = fold or (lambda value: value)  # unlike =, trailing spaces count
+    key = fold or (lambda value: value)  # unlike in =, trailing spaces count
 
     def run(needle: Value, joined: Value) -> int:
         comma = "," if isinstance(joined, str) else b","
-        wanted, at, n = key(needle), 0, 0
+        needle_key, at, n = key(needle), 0, 0
         while joined and at <= len(joined):
             end = joined.find(comma, at)
             end = len(joined) if end < 0 else end
             n += 1
-            if key(joined[at:end]) == wanted:
+            if key(joined[at:end]) == needle_key:
                 return n
             at = end + 1
             if not n % 1024:
@@ -724,7 +729,7 @@ def _at_zone(call: Call, arguments: list[Compiled]) -> Compiled:
 def _built(run: Callable[..., str]) -> Maker:
     def make(call: Call, arguments: list[Compiled]) -> Compiled:
         kinds = [argument.type for argument in call.arguments]
-        return lambda row, env: run([each(row, env) for each in arguments], kinds)
+        return lambda row, env: run([argument(row, env) for argument in arguments], kinds)
 
     return make
 
@@ -734,7 +739,7 @@ def _json_change(call: Call, arguments: list[Compiled]) -> Compiled:
     name = call.function
 
     def run(row: Row, env: Env) -> str | None:
-        document, *pairs = [each(row, env) for each in arguments]
+        document, *pairs = [argument(row, env) for argument in arguments]
         if document is None or None in pairs[::2]:
             return None
         return json_functions.changed(name, document, pairs, kinds)
@@ -747,7 +752,7 @@ def _collated(call: Call, arguments: list[Compiled]) -> Compiled:
 
 
 def _weights(call: Call, arguments: list[Compiled]) -> Compiled:
-    """WEIGHT_STRING; of texts held to so many characters where `extra` has a size."""
+    """WEIGHT_STRING; `extra` has the collation, and a size to which texts are cut or padded."""
     name, size = call.extra
     inner = arguments[0]
 
@@ -764,8 +769,9 @@ _FEW_ZEROS = re.compile(r"\s*0{1,3}\s*")
 
 
 def _whole_year(call: Call, arguments: list[Compiled]) -> Compiled:
-    """1..69 is 2001..2069, 70..99 is 1970..1999, one to three zeros of a text are 2000; any other
-    number is itself. Arguments: the number, and the text that it was."""
+    """1..69 is 2001..2069, 70..99 is 1970..1999, a text of one to three zeros is 2000.
+
+    Other numbers do not change. Arguments: the number, and the text it was written as."""
     inner, *texts = arguments
 
     def run(row: Row, env: Env) -> Value:
@@ -781,7 +787,7 @@ def _whole_year(call: Call, arguments: list[Compiled]) -> Compiled:
 
 
 def _bits_of(call: Call, arguments: list[Compiled]) -> Compiled:
-    """Bytes as the number that their bits are, the last eight of them."""
+    """The number in the last eight bytes of a value."""
     inner = arguments[0]
 
     def run(row: Row, env: Env) -> int | None:

@@ -1,20 +1,19 @@
-"""Date and time functions (manual, "Date and Time Functions"). Values are packed as base/types.py
-says.
+"""Date and time functions (manual, "Date and Time Functions"), on packed values (base/types.py).
 
-DuckDB's forms compute on the packed integers: a DATE is year << 9 | month << 5 | day, a DATETIME
-has its date 37 bits further up, so parts are shifts and masks and no zero date is lost.
+DuckDB's forms compute with the packed integers. A DATE is year << 9 | month << 5 | day. In a
+DATETIME the date is shifted by 37 bits. So parts are shifts and masks, and zero dates work, too.
 
-UNIX_TIMESTAMP, FROM_UNIXTIME: seconds since 1970 in UTC, moments in the session's zone.
+UNIX_TIMESTAMP, FROM_UNIXTIME: seconds since 1970 in UTC; moments are in the session's zone.
 
-CONVERT_TZ: a moment of one zone as another's clock shows it.
+CONVERT_TZ converts a moment from one zone to another.
 
-A zone is a name of the zone database (that of the Python installation, so it is always loaded), an
-offset from -13:59 to +14:00, or SYSTEM; of a zone that is none of these the answer is NULL. Django
-asks for this before it lets queries truncate dates.
+A zone is a name in Python's zone database, which is always loaded, an offset from -13:59 to +14:00,
+or SYSTEM. For another zone the result is NULL. Django checks this before it truncates dates in
+queries.
 
-DATE_FORMAT, TIME_FORMAT and the weeks they count (manual, "DATE_FORMAT").
+DATE_FORMAT, TIME_FORMAT and their numbers of weeks (manual, "DATE_FORMAT").
 
-STR_TO_DATE: a text read by a format (manual, "STR_TO_DATE").
+STR_TO_DATE reads a text by a format (manual, "STR_TO_DATE").
 """
 
 import re
@@ -72,7 +71,7 @@ def _suffix(day: int) -> str:
 
 
 class _Parts:
-    """The parts of a moment, as the specifiers ask for them."""
+    """The parts of a moment for the specifiers of a format."""
 
     def __init__(self, date: int, micros: int) -> None:
         self.date = date
@@ -145,19 +144,19 @@ def _year_day(parts: _Parts) -> int:
 
 
 def _show(parts: _Parts, form: str) -> str | None:
-    shown = []
+    printed = []
     signs = iter(form)
     for sign in signs:
         if sign != "%":
-            shown.append(sign)
+            printed.append(sign)
             continue
         specifier = next(signs, "")
         maker = _SHOW.get(specifier)
         part = specifier if maker is None else maker(parts)
         if part is None:
             return None
-        shown.append(part)
-    return "".join(shown)
+        printed.append(part)
+    return "".join(printed)
 
 
 def format_moment(packed: int, form: str) -> str | None:
@@ -169,8 +168,8 @@ def format_moment(packed: int, form: str) -> str | None:
 
 def format_time(micros: int, form: str) -> str | None:
     """TIME_FORMAT; dates are zero."""
-    shown = _show(_Parts(0, abs(micros)), form)
-    return f"-{shown}" if micros < 0 and shown is not None else shown
+    printed = _show(_Parts(0, abs(micros)), form)
+    return f"-{printed}" if micros < 0 and printed is not None else printed
 
 
 # -- reading by a format ---------------------------------------------------------------------------
@@ -216,12 +215,12 @@ def parsed_type(arguments: Sequence[Expr]) -> FieldType:
 
 
 def parse(env: Env, text: str, form: str) -> int | None:
-    """STR_TO_DATE; NULL and 1292 (as MySQL 1411) for what does not match."""
+    """STR_TO_DATE; NULL and 1292 (1411 in MySQL) if the text does not match."""
     for sign, longer in _EXPANDED.items():
         form = form.replace(f"%{sign}", longer)
-    found: dict[str, int] = {}
-    end = _match(text, form, found)
-    value = None if end is None else _assemble(form, found, env.variable("sql_mode"))
+    parts: dict[str, int] = {}
+    end = _match(text, form, parts)
+    value = None if end is None else _assemble(form, parts, env.variable("sql_mode"))
     if value is None:
         env.incorrect("datetime", text)
     elif text[end:].strip():
@@ -229,7 +228,7 @@ def parse(env: Env, text: str, form: str) -> int | None:
     return value
 
 
-def _match(text: str, form: str, found: dict[str, int]) -> int | None:
+def _match(text: str, form: str, parts: dict[str, int]) -> int | None:
     at, place = 0, 0
     while place < len(form):
         sign = form[place]
@@ -246,70 +245,70 @@ def _match(text: str, form: str, found: dict[str, int]) -> int | None:
             continue
         while at < len(text) and text[at].isspace():
             at += 1
-        moved = _take(form[place + 1 : place + 2], text, at, found)
+        moved = _take(form[place + 1 : place + 2], text, at, parts)
         if moved is None:
-            return at if at >= len(text) and place > 0 and found else None
+            return at if at >= len(text) and place > 0 and parts else None
         at = moved
         place += 2
     return at
 
 
-def _take(sign: str, text: str, at: int, found: dict[str, int]) -> int | None:
+def _take(sign: str, text: str, at: int, parts: dict[str, int]) -> int | None:
     if sign in _NUMBERS:
         name, width = _NUMBERS[sign]
         digits = re.compile(rf"\d{{1,{width}}}").match(text, at)
         if digits:
-            found[name] = int(digits.group())
+            parts[name] = int(digits.group())
         return digits.end() if digits else None
     if sign in ("Y", "y"):
         digits = re.compile(r"\d{1,4}" if sign == "Y" else r"\d{1,2}").match(text, at)
         if digits:
             short = len(digits.group()) <= 2
-            found["year"] = temporal.full_year(int(digits.group()), 2 if short else 4)
+            parts["year"] = temporal.full_year(int(digits.group()), 2 if short else 4)
         return digits.end() if digits else None
     if sign == "f":
         digits = re.compile(r"\d{1,6}").match(text, at)
         if digits:
-            found["micro"] = int(digits.group().ljust(6, "0"))
+            parts["micro"] = int(digits.group().ljust(6, "0"))
         return digits.end() if digits else None
     if sign == "D":
         digits = re.compile(r"(\d{1,2})(st|nd|rd|th)", re.IGNORECASE).match(text, at)
         if digits:
-            found["day"] = int(digits.group(1))
+            parts["day"] = int(digits.group(1))
         return digits.end() if digits else None
     if sign == "p":
         half = text[at : at + 2].upper()
         if half in ("AM", "PM"):
-            found["half"] = half == "PM"
+            parts["half"] = half == "PM"
             return at + 2
         return None
     names = {"M": MONTHS, "b": [m[:3] for m in MONTHS], "W": DAYS, "a": [d[:3] for d in DAYS]}
     for n, name in enumerate(names.get(sign, ())):
         if text[at : at + len(name)].lower() == name.lower():
             if sign in "Mb":
-                found["month"] = n + 1
+                parts["month"] = n + 1
             return at + len(name)
     return at + 1 if sign == "%" and text[at : at + 1] == "%" else None
 
 
-def _assemble(form: str, found: dict[str, int], sql_mode: str) -> int | None:
-    hour = found.get("hour", 0)
-    if "hour12" in found:
-        if not 1 <= found["hour12"] <= 12:
+def _assemble(form: str, parts: dict[str, int], sql_mode: str) -> int | None:
+    hour = parts.get("hour", 0)
+    if "hour12" in parts:
+        if not 1 <= parts["hour12"] <= 12:
             return None
-        hour = found["hour12"] % 12 + (12 if found.get("half") else 0)
-    minute, second, micro = (found.get(name, 0) for name in ("minute", "second", "micro"))
+        hour = parts["hour12"] % 12 + (12 if parts.get("half") else 0)
+    minute, second, micro = (parts.get(name, 0) for name in ("minute", "second", "micro"))
     if hour > 23 or minute > 59 or second > 59:
         return None
     signs = re.findall("%(.)", form)
     clock = any(sign in _TIME_SIGNS for sign in signs)
     if not any(sign in _DATE_SIGNS for sign in signs) and clock:
         return ((hour * 60 + minute) * 60 + second) * 1_000_000 + micro
-    year, month, day = (found.get(name, 0) for name in ("year", "month", "day"))
+    year, month, day = (parts.get(name, 0) for name in ("year", "month", "day"))
     date = pack_date(year, month, day) if month < 13 and day < 32 else -1
-    if found.get("yearday"):
+    if parts.get("yearday"):
         first = moment.day_number(pack_date(year, 1, 1))
-        date = moment.date_of_day(first + found["yearday"] - 1) or -1
+        date = moment.date_of_day(first + parts["yearday"] - 1) or -1
         month = day = 1
     refusing = "NO_ZERO_IN_DATE" if date else "NO_ZERO_DATE"
     if date < 0 or ((month == 0 or day == 0) and refusing in sql_mode):
@@ -322,9 +321,9 @@ _BIG = always(types.integer(20))
 
 
 def _digits_given(position: int, rule: Callable[[int], FieldType]) -> TypeRule:
-    """The type with as many fractional digits as a constant argument says."""
+    """The type with the number of fractional digits in a constant argument."""
 
-    def found(arguments: Sequence[Expr]) -> FieldType:
+    def rule_for_arguments(arguments: Sequence[Expr]) -> FieldType:
         if len(arguments) <= position:
             return rule(0)
         size = arguments[position]
@@ -333,7 +332,7 @@ def _digits_given(position: int, rule: Callable[[int], FieldType]) -> TypeRule:
         digits = size.value if isinstance(size, Constant) and isinstance(size.value, int) else 0
         return rule(max(0, min(digits, 6)))
 
-    return found
+    return rule_for_arguments
 
 
 def _fraction_of_first(rule: Callable[[int], FieldType]) -> TypeRule:
@@ -357,7 +356,7 @@ def _sysdate(env: Env, digits: int = 0) -> int:
 
 
 def _unit(digits: int) -> int:
-    """Microseconds of the last digit shown. Raises 1426, 1210 for what is no literal."""
+    """The microseconds of the last digit. Raises 1426; 1210 for a negative number of digits."""
     if digits > 6:
         raise ErrTooBigPrecision(digits, "now", 6)
     if digits < 0:
@@ -479,7 +478,7 @@ _UINT = (1 << 64) - 1
 
 
 def _period_months(period: int, name: str) -> int:
-    """Months since year 0, which a period of 0 is. Raises 1210 for what is no YYMM or YYYYMM."""
+    """Months since year 0, also for period 0. Raises 1210 unless it is YYMM or YYYYMM."""
     year, month = divmod(period, 100)
     if period < 0 or not 1 <= month <= 12:
         raise ErrWrongArguments(name)
@@ -491,10 +490,10 @@ def _full_year(year: int) -> int:
 
 
 def _period_add(period: int, months: int) -> int:
-    """In 64 bits, as in TiDB and MySQL: what is beyond wraps around."""
+    """Computed in 64 bits, as in TiDB and MySQL: the result wraps around."""
     total = _period_months(period, "period_add") + months & _UINT
-    found = (_full_year(total // 12) * 100 + total % 12 + 1 if total else 0) & _UINT
-    return found - (found >> 63 << 64)
+    period_sum = (_full_year(total // 12) * 100 + total % 12 + 1 if total else 0) & _UINT
+    return period_sum - (period_sum >> 63 << 64)
 
 
 def _period_diff(left: int, right: int) -> int:
@@ -513,19 +512,19 @@ def _nonzero_moment(env: Env, packed: int) -> int | None:
 
 
 def _year_of_text(env: Env, text: str) -> int | None:
-    """CAST(text AS YEAR): '0' is 2000; NULL for what does not begin with a number of 64 bits."""
-    found = _LEADING_DIGITS.match(text)
-    digits = "" if found is None else found[1].lstrip("+0") or "0"
-    if found is None or len(digits) > 20 or int(digits) > _UINT:
+    """CAST(text AS YEAR): '0' is 2000; NULL unless it begins with a number of 64 bits."""
+    number_match = _LEADING_DIGITS.match(text)
+    digits = "" if number_match is None else number_match[1].lstrip("+0") or "0"
+    if number_match is None or len(digits) > 20 or int(digits) > _UINT:
         env.warn(ErrWrongValue, "YEAR", text)
         return None
-    if found.end() < len(text):
+    if number_match.end() < len(text):
         env.warn(ErrTruncatedWrongValue, "YEAR", text)
     return _year_of_number(env, int(digits) or 2000)
 
 
 def _year_of_number(env: Env, number: int) -> int | None:
-    """CAST(number AS YEAR): one or two digits name 1970 to 2069; NULL outside of 1901 to 2155."""
+    """CAST(number AS YEAR): one or two digits are 1970 to 2069; NULL outside 1901 to 2155."""
     year = _full_year(number) if 0 < number < 100 else number
     if year and not 1901 <= year <= 2155:
         env.warn(ErrTruncatedWrongValue, "YEAR", year)
@@ -553,7 +552,7 @@ def _time_format(micros: int, form: str) -> str | None:
 
 
 def is_real(year: int, month: int, day: int) -> bool:
-    """Whether the parts are a day of the calendar."""
+    """Whether the parts are a date of the calendar."""
     try:
         calendar_date(year, month, day)
     except ValueError:
@@ -646,7 +645,7 @@ def _unix_now(env: Env) -> int:
 
 
 def _in_utc(env: Env, packed: int) -> int:
-    """A time that the clocks skip is the next valid one."""
+    """The moment in UTC. A local time that the clocks skip becomes the next valid one."""
     later = None if env.zone is None else temporal.after_gap(packed, env.zone)
     return temporal.shift_zone(packed, env.zone, None) if later is None else later
 
@@ -671,15 +670,15 @@ def _unix_stored_exactly(packed: int) -> Decimal:
 
 
 def _from_unix_formatted(env: Env, seconds: Value, form: str | None = None) -> Any:
-    found = None
+    moment_packed = None
     if 0 <= seconds < _TOO_LATE:
         micros = round(seconds * 1_000_000)
-        found = moment.of_microseconds(EPOCH_DAY * moment.DAY_US + micros)
-    if found is not None:
-        found = temporal.shift_zone(found, None, env.zone)
-    if form is None or found is None:
-        return found
-    return format_moment(found, form)
+        moment_packed = moment.of_microseconds(EPOCH_DAY * moment.DAY_US + micros)
+    if moment_packed is not None:
+        moment_packed = temporal.shift_zone(moment_packed, None, env.zone)
+    if form is None or moment_packed is None:
+        return moment_packed
+    return format_moment(moment_packed, form)
 
 
 def _unix_scale(argument: Expr) -> int:
@@ -717,16 +716,16 @@ _OFFSET = re.compile(r"([-+])(?:(0?\d|1[0-3]):([0-5]?\d)|(14):(00?))")
 
 @lru_cache(256)
 def _zone(text: str) -> tzinfo | None:
-    """The zone of that name, None for none."""
+    """The zone with that name, or None."""
     if text.upper() in ("SYSTEM", "UTC"):
         return UTC
-    found = _OFFSET.fullmatch(text)
-    if found:
-        hours, minutes = int(found[2] or found[4]), int(found[3] or found[5])
+    offset = _OFFSET.fullmatch(text)
+    if offset:
+        hours, minutes = int(offset[2] or offset[4]), int(offset[3] or offset[5])
         ahead = timedelta(hours=hours, minutes=minutes)
-        if found[1] == "-" and found[4]:
+        if offset[1] == "-" and offset[4]:
             return None
-        return timezone(-ahead if found[1] == "-" else ahead)
+        return timezone(-ahead if offset[1] == "-" else ahead)
     try:
         return ZoneInfo(text)
     except (KeyError, ValueError, OSError):
@@ -738,7 +737,7 @@ def _convert(packed: int, source: str, target: str) -> int | None:
     if from_zone is None or to_zone is None:
         return None
     later = temporal.after_gap(packed, from_zone)
-    if later is not None:  # its clocks skip that time: the next valid moment, with its fraction
+    if later is not None:  # skipped by the clocks: the next valid moment, with its fraction
         return temporal.shift_zone(later + (packed & 0xFFFFF), UTC, to_zone)
     return temporal.shift_zone(packed, from_zone, to_zone)
 

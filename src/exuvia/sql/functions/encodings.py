@@ -1,13 +1,12 @@
-"""Digests, ciphers, encodings and numbers written in other bases.
+"""Digests, ciphers, encodings and numbers in other bases.
 
 AES_ENCRYPT, AES_DECRYPT (manual, "Encryption Functions"; FIPS 197).
 
-    key      the given bytes folded by XOR into 16, 24 or 32
+    key      the given bytes folded by XOR into 16, 24 or 32 bytes
     mode     @@block_encryption_mode: ecb, cbc (padded by PKCS 7), ofb, cfb128 (not padded)
 
-The cipher is OpenSSL's, through `cryptography`, which is loaded when the first value is encrypted.
-A long value goes through it in pieces, so that a statement can be ended in between. What does not
-decrypt (a wrong key, a length that is no multiple of 16) is NULL.
+The cipher is OpenSSL's, through `cryptography`, which is imported for the first encryption. Long values are processed in pieces, so that a statement can be interrupted. An undecryptable value
+(wrong key, a length that is no multiple of 16) becomes NULL.
 """
 
 from __future__ import annotations
@@ -53,20 +52,20 @@ def _sha2(data: bytes, bits: int) -> str | None:
 
 def char_of(*codes: int | None) -> bytes:
     """CHAR(65, 66): the bytes of the numbers, without leading zero bytes."""
-    found = b""
+    raw = b""
     for code in codes:
         if code is not None:
             code &= 0xFFFFFFFF
-            found += code.to_bytes(max(1, (code.bit_length() + 7) // 8), "big")
-    return found
+            raw += code.to_bytes(max(1, (code.bit_length() + 7) // 8), "big")
+    return raw
 
 
 def _to_base64(data: bytes) -> str:
     def lines(piece: bytes) -> str:
-        shown = base64.b64encode(piece).decode()
-        return "\n".join(shown[n : n + 76] for n in range(0, len(shown), 76))
+        encoded_text = base64.b64encode(piece).decode()
+        return "\n".join(encoded_text[n : n + 76] for n in range(0, len(encoded_text), 76))
 
-    return joined("\n", in_pieces(data, lines, 57 << 10))  # 57 bytes are a line
+    return joined("\n", in_pieces(data, lines, 57 << 10))  # 57 bytes become a line
 
 
 def _from_base64(text: str) -> bytes | None:
@@ -90,7 +89,7 @@ def _from_base64(text: str) -> bytes | None:
 
 def _soundex(text: str) -> str:
     codes = "01230120022455012623010202"
-    found: list[str] = []
+    code_letters: list[str] = []
     last = ""
 
     def listen(piece: str) -> None:
@@ -100,17 +99,17 @@ def _soundex(text: str) -> str:
             if not "A" <= sign <= "Z" or len(sign) > 1:
                 continue
             code = codes[ord(sign) - 65]
-            if not found:
-                found.append(sign)
+            if not code_letters:
+                code_letters.append(sign)
             elif code not in ("0", last):
-                found.append(code)
+                code_letters.append(code)
             elif sign in "HW":
                 continue
-            if sign not in "HW" or len(found) == 1:
+            if sign not in "HW" or len(code_letters) == 1:
                 last = code
 
     in_pieces(text, listen)
-    return "".join(found).ljust(4, "0") if found else ""
+    return "".join(code_letters).ljust(4, "0") if code_letters else ""
 
 
 def _quote(text: str | None) -> str:
@@ -120,8 +119,8 @@ def _quote(text: str | None) -> str:
 
 
 def _escaped(text: str) -> str:
-    for sign, shown in (("\\", "\\\\"), ("'", "\\'"), ("\0", "\\0"), ("\x1a", "\\Z")):
-        text = text.replace(sign, shown)
+    for sign, escape_sequence in (("\\", "\\\\"), ("'", "\\'"), ("\0", "\\0"), ("\x1a", "\\Z")):
+        text = text.replace(sign, escape_sequence)
     return text
 
 
@@ -203,8 +202,12 @@ def _cipher(env: Env, name: str, password: bytes, vector: bytes | None) -> tuple
         raise ErrWrongParamcountToNativeFct(name)
     if len(vector) < _BLOCK:
         raise ErrAesInvalidIv(name, _BLOCK)
-    made: dict[str, Callable[[bytes], modes.Mode]] = {"cbc": modes.CBC, "ofb": OFB, "cfb128": CFB}
-    return mode, Cipher(aes, made[mode](vector[:_BLOCK]))
+    mode_makers: dict[str, Callable[[bytes], modes.Mode]] = {
+        "cbc": modes.CBC,
+        "ofb": OFB,
+        "cfb128": CFB,
+    }
+    return mode, Cipher(aes, mode_makers[mode](vector[:_BLOCK]))
 
 
 CIPHERS = {

@@ -1,14 +1,14 @@
 """JSON functions (manual, "JSON Functions", "The JSON Data Type").
 
-A JSON value is its text: objects with keys ordered by length, then bytes; ", " and ": " between
-parts. Numbers with a point or exponent are doubles. Paths: $, .key, ."key", [n], [last], [last-n],
-.*, [*], **.
+A JSON value is stored as text: objects with keys ordered by length, then bytes; ", " and ": "
+between parts. Numbers with a point or exponent are doubles. Paths: $, .key, ."key", [n], [last],
+[last-n], .*, [*], **.
 
-Their order (manual, "Comparison and Ordering of JSON Values").
+The order of JSON values (manual, "Comparison and Ordering of JSON Values"):
 
     NULL < numbers < strings < objects < arrays < booleans
 
-A key is bytes: equal values have equal keys, and the keys' order is the values'.
+The key of a value is bytes: equal values have equal keys, and keys are ordered like values.
 """
 
 import json
@@ -48,7 +48,7 @@ Step = tuple[str, Any]
 
 
 class Missing:
-    """What a path leads to where nothing is."""
+    """The value at a path that does not exist."""
 
 
 MISSING = Missing()
@@ -79,7 +79,7 @@ def _key_order(key: str) -> tuple[int, bytes]:
 
 
 def dump(document: Document) -> str:
-    """MySQL's text of a document; decimals, which only SQL values bring in, keep their digits."""
+    """MySQL's text of a document. Decimals, which come only from SQL values, keep their digits."""
     interruption.check()
     if isinstance(document, dict):
         keys = sorted(document, key=_key_order)
@@ -109,14 +109,14 @@ def normalised(text: str) -> str:
 
 
 def from_value(value: Value, source: FieldType) -> str:
-    """The JSON of an SQL value: numbers stay numbers, strings are read as JSON."""
+    """The JSON text of an SQL value: numbers stay numbers, strings are parsed as JSON."""
     if source.family is Family.STRING:
         return normalised(value)
     return dump(scalar(value, source))
 
 
 def scalar(value: Value, source: FieldType) -> Document:
-    """An SQL value as a part of a document; text becomes a JSON string, JSON stays a document."""
+    """An SQL value as part of a document: text becomes a JSON string, JSON is parsed."""
     if value is None or source.Tp == TypeCode.NULL:
         return None
     family = source.family
@@ -132,13 +132,13 @@ def scalar(value: Value, source: FieldType) -> Document:
 
 
 def number(text: str, env: Env) -> float:
-    """A JSON value as a number."""
+    """The value of a JSON text as a number."""
     document = load(text)
     if isinstance(document, bool | int | float):
         return float(document)
     if isinstance(document, str):
-        found = re.match(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", document)
-        return float(found.group()) if found else 0.0
+        number_match = re.match(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", document)
+        return float(number_match.group()) if number_match else 0.0
     env.warn(ErrTruncatedWrongValue, "DOUBLE", text)
     return 0.0
 
@@ -152,20 +152,20 @@ _LEG = re.compile(
 
 
 def legs(path: str) -> list[Step]:
-    """The legs of a path:
+    """The steps of a path.
 
     ('key', name), ('index', n), ('last', n), ('keys', 0), ('items', 0), ('deep', 0)."""
     text = path.strip()
     if not text.startswith("$"):
         raise ErrInvalidJSONPath(1)
-    found, at = [], 1
+    steps, at = [], 1
     while at < len(text):
         leg = _LEG.match(text, at)
         if leg is None:
             raise ErrInvalidJSONPath(at)
-        found.append(_leg(leg))
+        steps.append(_leg(leg))
         at = leg.end()
-    return found
+    return steps
 
 
 def _leg(leg: "re.Match[str]") -> Step:
@@ -191,7 +191,7 @@ def is_many(steps: list[Step]) -> bool:
 
 
 def one_leg(path: str) -> list[Step]:
-    """The legs of a path to one place. Raises 3149 for one to many."""
+    """The steps of a path to a single place. Raises 3149 for other paths."""
     steps = legs(path)
     if is_many(steps):
         raise ErrInvalidJSONPathMultipleSelection()
@@ -199,33 +199,33 @@ def one_leg(path: str) -> list[Step]:
 
 
 def find(document: Document, steps: list[Step]) -> list[Document]:
-    """All that a path leads to."""
+    """All parts of a document at a path."""
     places = [document]
     for kind, detail in steps:
         if kind == "deep":
             places = _deep(places)
             continue
         before = interruption.checked(places)
-        places = [found for place in before for found in _step(place, kind, detail)]
+        places = [child for place in before for child in _step(place, kind, detail)]
     return places
 
 
 def _deep(places: list[Document]) -> list[Document]:
-    """The places and all inside them, every container once: `**` behind `**` finds nothing new."""
-    found: list[Document] = []
-    seen: set[int] = set()
+    """The places and all parts inside them, without repeated containers, as for `**` after `**`."""
+    inside_places: list[Document] = []
+    visited: set[int] = set()
     waiting = places[::-1]
     while waiting:
         interruption.check()
         place = waiting.pop()
         if isinstance(place, dict | list):
-            if id(place) in seen:
+            if id(place) in visited:
                 continue
-            seen.add(id(place))
+            visited.add(id(place))
             inside = list(place.values()) if isinstance(place, dict) else place
             waiting += inside[::-1]
-        found.append(place)
-    return found
+        inside_places.append(place)
+    return inside_places
 
 
 def _step(place: Document, kind: str, detail: Any) -> list[Document]:
@@ -289,7 +289,7 @@ _SIGN = 1 << 63
 
 
 def key(text: str) -> bytes:
-    """The key of a JSON text."""
+    """The key of a JSON text, by which values are compared."""
     return _member_key(load(text))
 
 
@@ -316,7 +316,7 @@ def _ended(data: bytes) -> bytes:
 
 
 def _number(value: Value) -> bytes:
-    """The nearest double, then what an integer has beyond it."""
+    """The nearest double, then the rest of an integer."""
     double = float(value) + 0.0
     bits = struct.unpack(">Q", struct.pack(">d", double))[0]
     bits = ~bits & ((1 << 64) - 1) if bits & _SIGN else bits | _SIGN
@@ -343,10 +343,10 @@ def _joined(left: Document, right: Document) -> Document:
 
 def _merge(*documents: str) -> str:
     """JSON_MERGE_PRESERVE."""
-    found = load(documents[0])
-    for each in documents[1:]:
-        found = _joined(found, load(each))
-    return dump(found)
+    merged = load(documents[0])
+    for text in documents[1:]:
+        merged = _joined(merged, load(text))
+    return dump(merged)
 
 
 def _overlaps(left: str, right: str) -> int:
@@ -363,17 +363,19 @@ def _pretty(document: str) -> str:
     return json.dumps(ordered, indent=2, ensure_ascii=False)
 
 
-def _search(document: str, how: str, wanted: str, escape: str = "\\", *paths: str) -> str | None:
+def _search(document: str, how: str, searched: str, escape: str = "\\", *paths: str) -> str | None:
     """JSON_SEARCH: paths of the strings that are LIKE the text."""
     if how.lower() not in ("one", "all"):
         raise ErrJSONBadOneOrAllArg()
-    pattern = like_matcher(wanted, escape or "\\")
+    pattern = like_matcher(searched, escape or "\\")
     place = load(document)
     roots = [(path, part) for path in paths or ("$",) for part in find(place, legs(path))]
-    found = list(dict.fromkeys(hit for path, part in roots for hit in _hits(part, path, pattern)))
-    if not found:
+    paths_found = list(
+        dict.fromkeys(hit for path, part in roots for hit in _hits(part, path, pattern))
+    )
+    if not paths_found:
         return None
-    return dump(found[0] if how.lower() == "one" or len(found) == 1 else found)
+    return dump(paths_found[0] if how.lower() == "one" or len(paths_found) == 1 else paths_found)
 
 
 def _hits(place: Document, path: str, pattern: Matcher) -> list[str]:
@@ -393,7 +395,7 @@ def _key(key: str) -> str:
 
 
 def append(document: str, *pairs: Value) -> str:
-    """JSON_ARRAY_APPEND(document, path, value, ...); values are documents already loaded."""
+    """JSON_ARRAY_APPEND(document, path, value, ...); values are parsed documents."""
     place = load(document)
     for path, value in zip(pairs[::2], pairs[1::2], strict=True):
         steps = legs(path)
@@ -444,30 +446,30 @@ def extract(document: str, *paths: str) -> str | None:
     """JSON_EXTRACT."""
     steps = [legs(path) for path in paths]
     place = load(document)
-    found = [part for one in steps for part in find(place, one)]
+    matches = [part for one in steps for part in find(place, one)]
     if len(steps) == 1 and not is_many(steps[0]):
-        return dump(found[0]) if found else None
-    return dump(found) if found else None
+        return dump(matches[0]) if matches else None
+    return dump(matches) if matches else None
 
 
 def unquote(text: str) -> str:
-    """JSON_UNQUOTE: the text of a JSON string; everything else as it is."""
+    """JSON_UNQUOTE: the text of a JSON string; other values unchanged."""
     if len(text) < 2 or not (text.startswith('"') and text.endswith('"')):
         return text
-    found = load(text)
-    return found if isinstance(found, str) else text
+    document = load(text)
+    return document if isinstance(document, str) else text
 
 
 def _unquoted_extract(document: str, path: str) -> str | None:
-    found = extract(document, path)
-    return None if found is None else unquote(found)
+    part = extract(document, path)
+    return None if part is None else unquote(part)
 
 
 def _length(document: str, path: str = "$") -> int | None:
-    found = find(load(document), one_leg(path))
-    if not found:
+    matches = find(load(document), one_leg(path))
+    if not matches:
         return None
-    return len(found[0]) if isinstance(found[0], dict | list) else 1
+    return len(matches[0]) if isinstance(matches[0], dict | list) else 1
 
 
 def _depth(document: Document) -> int:
@@ -479,24 +481,25 @@ def _depth(document: Document) -> int:
 
 
 def _keys(document: str, path: str = "$") -> str | None:
-    found = find(load(document), one_leg(path))
-    if not found or not isinstance(found[0], dict):
+    matches = find(load(document), one_leg(path))
+    if not matches or not isinstance(matches[0], dict):
         return None
-    ordered = load(dump(found[0]))
+    ordered = load(dump(matches[0]))
     return dump(list(ordered))
 
 
 def _contains(document: str, candidate: str, path: str = "$") -> int | None:
-    found = find(load(document), one_leg(path))
-    return int(contains(found[0], load(candidate))) if found else None
+    matches = find(load(document), one_leg(path))
+    return int(contains(matches[0], load(candidate))) if matches else None
 
 
 def _member_of(value: str, document: str) -> int:
-    """Whether an array has an element equal to the value; a document that is no array is its own
-    only element."""
-    given, wanted = load(document), key(value)
-    elements = given if isinstance(given, list) else [given]
-    return int(any(key(dump(element)) == wanted for element in elements))
+    """Whether an array has an element equal to the value.
+
+    A document that is not an array counts as its only element."""
+    parsed, value_key = load(document), key(value)
+    elements = parsed if isinstance(parsed, list) else [parsed]
+    return int(any(key(dump(element)) == value_key for element in elements))
 
 
 def _contains_path(document: str, how: str, *paths: str) -> int:
@@ -506,7 +509,7 @@ def _contains_path(document: str, how: str, *paths: str) -> int:
 
 
 def build_object(pairs: Sequence[Value], kinds: Sequence[FieldType]) -> str:
-    """JSON_OBJECT of (key, value, key, value ...) with the types of all."""
+    """JSON_OBJECT of (key, value, key, value ...), with all their types."""
     built = {}
     for n in range(0, len(pairs), 2):
         if pairs[n] is None:
@@ -584,13 +587,13 @@ def _merge_patch(*documents: str) -> str:
 def _patched(target: Document, patch: Document) -> Document:
     if not isinstance(patch, dict):
         return patch
-    found = dict(target) if isinstance(target, dict) else {}
+    merged = dict(target) if isinstance(target, dict) else {}
     for key, value in patch.items():
         if value is None:
-            found.pop(key, None)
+            merged.pop(key, None)
         else:
-            found[key] = _patched(found.get(key), value)
-    return found
+            merged[key] = _patched(merged.get(key), value)
+    return merged
 
 
 def _value_type(arguments: Sequence[Expr]) -> FieldType:
@@ -598,7 +601,7 @@ def _value_type(arguments: Sequence[Expr]) -> FieldType:
 
 
 def is_json(argument: Expr) -> bool:
-    """Whether an argument is a document already."""
+    """Whether an argument has the type JSON."""
     return types.family_of(argument.type) is Family.JSON
 
 

@@ -1,13 +1,13 @@
-"""Calendar arithmetic on packed dates and times (base/types.py), and reading them from text and
+"""Calendar arithmetic with packed dates and times (base/types.py), and reading them from texts and
 numbers.
 
-Day numbers are MySQL's TO_DAYS: 0001-01-01 is 366, year 0 exists. A moment as microseconds is
+Day numbers are MySQL's TO_DAYS: 0001-01-01 is 366, and year 0 exists. A moment in microseconds is
 day number * 86,400,000,000 + microseconds of the day.
 
-Text is read as MySQL reads it: any punctuation separates parts, two-digit years are 1970 to 2069,
-digits alone are YYYYMMDD[hhmmss] or YYMMDD[hhmmss] (manual, "Date and Time Literals").
+Texts are read as in MySQL: any punctuation separates parts, two-digit years are 1970 to 2069, only
+digits are YYYYMMDD[hhmmss] or YYMMDD[hhmmss] (manual, "Date and Time Literals").
 
-INTERVAL, TIMESTAMPDIFF, EXTRACT: what depends on a unit (manual, "Temporal Intervals").
+INTERVAL, TIMESTAMPDIFF and EXTRACT depend on a unit (manual, "Temporal Intervals").
 """
 
 import re
@@ -43,11 +43,11 @@ def date_from_days(number: int) -> int:
 
 
 def date_of_day(number: int) -> int | None:
-    """Packed date of a day number; None outside 0001-01-01 .. 9999-12-31."""
+    """The packed date of a day number; None outside 0001-01-01 .. 9999-12-31."""
     if not _FIRST_DAY <= number <= _LAST_DAY:
         return None
-    found = calendar_date.fromordinal(number - 365)
-    return pack_date(found.year, found.month, found.day)
+    calendar_day = calendar_date.fromordinal(number - 365)
+    return pack_date(calendar_day.year, calendar_day.month, calendar_day.day)
 
 
 def microseconds(packed: int) -> int:
@@ -58,14 +58,14 @@ def microseconds(packed: int) -> int:
 
 
 def of_microseconds(total: int) -> int | None:
-    """Inverse of `microseconds`; None outside the calendar."""
+    """The inverse of `microseconds`; None outside the calendar."""
     days, rest = divmod(total, DAY_US)
     date = date_of_day(days)
     return None if date is None else at_time(date, rest)
 
 
 def at_time(date: int, micros: int) -> int:
-    """Packed DATETIME of a packed date and microseconds of the day."""
+    """The packed DATETIME of a packed date and microseconds of the day."""
     seconds, micro = divmod(micros, 1_000_000)
     minutes, second = divmod(seconds, 60)
     hour, minute = divmod(minutes, 60)
@@ -73,8 +73,9 @@ def at_time(date: int, micros: int) -> int:
 
 
 def is_valid(packed: int, zero_allowed: bool = True, any_day: bool = False) -> bool:
-    """Whether a packed date is in the calendar. `zero_allowed`: with zero parts. `any_day`: every
-    month has 31 days."""
+    """Whether a packed date is in the calendar.
+
+    `zero_allowed`: zero parts are valid. `any_day`: every month has 31 days."""
     year, month, day = unpack_date(packed)
     if month == 0 or day == 0:
         return zero_allowed and month <= 12 and day <= 31
@@ -86,7 +87,7 @@ def is_valid(packed: int, zero_allowed: bool = True, any_day: bool = False) -> b
 def week_of(packed: int, mode: int) -> tuple[int, int]:
     """(year, week) of a date.
 
-    mode bits: 1 Monday first, 2 weeks 1-53, 4 the first week is the first full one."""
+    Bits of mode: 1 Monday first, 2 weeks 1-53, 4 the first week is the first full one."""
     monday, year_wise, full = bool(mode & 1), bool(mode & 2), bool(mode & 4)
     if not monday:
         full = not full
@@ -122,24 +123,25 @@ def _days_into_week(day: int, sunday_first: bool) -> int:
 def read_moment(
     text: str, local: tzinfo | None = None, any_day: bool = False
 ) -> tuple[int, bool] | None:
-    """(packed DATETIME with microseconds rounded, whether something follows it), or None.
+    """(packed DATETIME rounded to microseconds, whether more text follows), or None.
+
     `any_day`: every month has 31 days."""
-    found = split_moment(text)
-    moment = None if found is None else _assemble(found.parts, found.fraction, any_day)
-    if found is None or moment is None:
+    split = split_moment(text)
+    moment = None if split is None else _assemble(split.parts, split.fraction, any_day)
+    if split is None or moment is None:
         return None
-    if not found.offset:
-        return moment, found.cut
-    digits = found.offset[1:].replace(":", "")
+    if not split.offset:
+        return moment, split.cut
+    digits = split.offset[1:].replace(":", "")
     ahead = (int(digits[:2] or 0) * 60 + int(digits[2:] or 0)) * 60_000_000
-    moved = of_microseconds(microseconds(moment) + (ahead if found.offset[0] == "-" else -ahead))
-    return None if moved is None else (temporal.shift_zone(moved, None, local), found.cut)
+    moved = of_microseconds(microseconds(moment) + (ahead if split.offset[0] == "-" else -ahead))
+    return None if moved is None else (temporal.shift_zone(moved, None, local), split.cut)
 
 
 def names_zone(text: str) -> bool:
-    """Whether a text ends with a zone, so that it means another moment in every session."""
-    found = split_moment(text)
-    return found is not None and bool(found.offset)
+    """Whether a text ends with a time zone, so that its moment depends on the session."""
+    split = split_moment(text)
+    return split is not None and bool(split.offset)
 
 
 def _assemble(parts: list[int], fraction: str | None, any_day: bool = False) -> int | None:
@@ -159,8 +161,9 @@ def _microseconds(fraction: str) -> int:
 
 
 def moment_of_number(number: int, micro: int = 0, any_day: bool = False) -> int | None:
-    """20240131, 240131, 20240131235959 and 240131235959 as a packed DATETIME; None if no such
-    moment. `any_day`: every month has 31 days."""
+    """20240131, 240131, 20240131235959 and 240131235959 as a packed DATETIME.
+
+    None if it is no valid moment. `any_day`: every month has 31 days."""
     if number == 0:
         return micro
     if number < 0:
@@ -172,32 +175,33 @@ def moment_of_number(number: int, micro: int = 0, any_day: bool = False) -> int 
     wide = len(digits) in (8, 14)
     year, rest = (digits[:4], digits[4:]) if wide else (digits[:2], digits[2:])
     numbers = [int(rest[n : n + 2]) for n in range(0, len(rest), 2)]
-    found = _assemble(
+    packed = _assemble(
         [temporal.full_year(int(year), len(year)), *numbers, 0, 0, 0][:6], None, any_day
     )
-    return None if found is None else found + micro
+    return None if packed is None else packed + micro
 
 
 def read_time(text: str) -> tuple[int, bool] | None:
-    """(microseconds of a TIME, whether something follows it), or None. Held to +-838:59:59."""
-    found = split_time(text)
+    """(microseconds of a TIME, whether more text follows), or None. Limited to +-838:59:59."""
+    split = split_time(text)
     total = 0
-    if found is not None:
-        hour, minute, second = found.parts
-        total = ((hour * 60 + minute) * 60 + second) * 1_000_000 + _microseconds(found.fraction)
-    if (found is None or found.cut or total > temporal.MOST_TIME) and may_be_moment(text):
+    if split is not None:
+        hour, minute, second = split.parts
+        total = ((hour * 60 + minute) * 60 + second) * 1_000_000 + _microseconds(split.fraction)
+    if (split is None or split.cut or total > temporal.MOST_TIME) and may_be_moment(text):
         moment = read_moment(text)
         return None if moment is None else (time_of(moment[0]), moment[1])
-    if found is None:
+    if split is None:
         return None
     cut = total > temporal.MOST_TIME
     total = min(total, temporal.MOST_TIME)
-    return (-total if found.negative else total), cut or found.cut
+    return (-total if split.negative else total), cut or split.cut
 
 
 def time_of_number(number: int, micro: int = 0) -> tuple[int, bool] | None:
-    """A number hhmmss, or a DATETIME's, and microseconds of its sign as a TIME:
-    (microseconds, False), or None."""
+    """A number hhmmss, or that of a DATETIME, as a TIME: (microseconds, False), or None.
+
+    `micro`: additional microseconds with the number's sign."""
     size = abs(number)
     if size > _MOST_TIME_NUMBER:
         moment = moment_of_number(number) if number >= _LEAST_MOMENT else None
@@ -246,12 +250,12 @@ CLOCK_UNITS = frozenset(
 
 
 def digits_of(unit: str) -> int:
-    """Fractional digits a result needs for whole amounts of the unit."""
+    """The number of fractional digits in results of whole amounts of the unit."""
     return 6 if "MICROSECOND" in unit else 0
 
 
 def amount(value: Value, unit: str) -> tuple[int, int] | None:
-    """(months, microseconds) of an interval's value; NULL for what is no interval."""
+    """(months, microseconds) of the value of an interval; None for an invalid one."""
     if unit in _PARTS:
         text = str(value)
         names = _PARTS[unit]
@@ -269,12 +273,12 @@ def amount(value: Value, unit: str) -> tuple[int, int] | None:
                 micros += whole(number) * _UNITS_US[name]
         return (-months, -micros) if negative else (months, micros)
     if unit == "SECOND" and not isinstance(value, int):
-        found = _NUMBER.match(value) if isinstance(value, str) else None
-        exact = parsed(found[1] if found else "0" if isinstance(value, str) else str(value))
+        match = _NUMBER.match(value) if isinstance(value, str) else None
+        exact = parsed(match[1] if match else "0" if isinstance(value, str) else str(value))
         return (0, int(exact * 1_000_000)) if abs(exact) < _MOST else None
     if isinstance(value, str):
-        found = re.match(r"\s*([+-]?\d+)", value)
-        number = whole(found[1]) if found else 0
+        match = re.match(r"\s*([+-]?\d+)", value)
+        number = whole(match[1]) if match else 0
     elif isinstance(value, float):
         number = round(max(-_MOST, min(value, _MOST)))
     else:
@@ -289,12 +293,12 @@ _MOST = 1 << 62
 
 
 def add(packed: int, value: Value, unit: str, sign: int) -> int | None:
-    """A packed DATETIME moved by an interval; NULL outside the calendar."""
-    found = amount(value, unit)
+    """A packed DATETIME moved by an interval; None outside the calendar."""
+    interval = amount(value, unit)
     date = packed >> 37
-    if found is None or date & 31 == 0 or date >> 5 & 15 == 0:
+    if interval is None or date & 31 == 0 or date >> 5 & 15 == 0:
         return None
-    months, micros = found[0] * sign, found[1] * sign
+    months, micros = interval[0] * sign, interval[1] * sign
     if months:
         year, month, day = unpack_date(date)
         total = year * 12 + month - 1 + months
@@ -310,15 +314,15 @@ def add(packed: int, value: Value, unit: str, sign: int) -> int | None:
 
 def add_to_time(micros: int, value: Value, unit: str, sign: int) -> int | None:
     """A TIME moved by an interval."""
-    found = amount(value, unit)
-    if found is None or found[0]:
+    interval = amount(value, unit)
+    if interval is None or interval[0]:
         return None
-    total = micros + sign * found[1]
+    total = micros + sign * interval[1]
     return total if abs(total) <= temporal.MOST_TIME else None
 
 
 def difference(left: int, right: int, unit: str) -> int | None:
-    """TIMESTAMPDIFF: whole units from the first moment to the second."""
+    """TIMESTAMPDIFF: the number of whole units from the first moment to the second."""
     if not (_has_date(left) and _has_date(right)):
         return None
     micros = microseconds(right) - microseconds(left)

@@ -38,13 +38,13 @@ def _rounded_type(arguments: Sequence[Expr]) -> FieldType:
         return types.DOUBLE if family is Family.FLOAT else kind
     scale = max(0, kind.Decimal)
     if places is None:
-        wanted = 0
+        places_kept = 0
     elif isinstance(places, Constant) and isinstance(places.value, int):
-        wanted = places.value
+        places_kept = places.value
     else:
         return kind
-    wanted = max(0, min(wanted, types.MOST_SCALE))
-    return types.decimal(kind.Flen - scale + wanted + 1, wanted)
+    places_kept = max(0, min(places_kept, types.MOST_SCALE))
+    return types.decimal(kind.Flen - scale + places_kept + 1, places_kept)
 
 
 def _round(value: Value, places: int = 0) -> Value:
@@ -74,10 +74,10 @@ def _quantize(value: Decimal, places: int, how: str) -> Decimal:
     exponent = value.as_tuple().exponent
     scale = -exponent if isinstance(exponent, int) else 0
     places = max(-70, min(places, scale))
-    found = value.quantize(Decimal(1).scaleb(-places), how, _DIGITS)
-    if not found:
-        found = found.copy_abs()
-    return found.quantize(Decimal(1), context=_DIGITS) if places < 0 else found
+    rounded = value.quantize(Decimal(1).scaleb(-places), how, _DIGITS)
+    if not rounded:
+        rounded = rounded.copy_abs()
+    return rounded.quantize(Decimal(1), context=_DIGITS) if places < 0 else rounded
 
 
 def _truncate(value: Value, places: int) -> Value:
@@ -115,8 +115,9 @@ def _absolute(value: Value) -> Value:
 
 
 def _interval(*values: float | None) -> int:
-    """INTERVAL(n, a, b, ..): how many of the ascending numbers are before the first one above n;
-    -1 for NULL. A NULL among them is counted and is above no number."""
+    """INTERVAL(n, a, b, ..): the number of ascending numbers before the first one above n.
+
+    -1 for NULL. A NULL among the numbers counts, but is never above n."""
     number, *marks = values
     if number is None:
         return -1
@@ -142,16 +143,16 @@ def _tangent(value: float) -> float:
     octant = int(size * (4 / math.pi))
     octant += octant & 1
     rest = ((size - octant * _QUARTER[0]) - octant * _QUARTER[1]) - octant * _QUARTER[2]
-    square, found = rest * rest, rest
+    square, tangent = rest * rest, rest
     if square > 1e-14:
         above = (_TAN_ABOVE[0] * square + _TAN_ABOVE[1]) * square + _TAN_ABOVE[2]
         below = square + _TAN_BELOW[0]
         for factor in _TAN_BELOW[1:]:
             below = below * square + factor
-        found = rest + rest * (square * above / below)
+        tangent = rest + rest * (square * above / below)
     if octant & 2:
-        found = -1 / found
-    return -found if value < 0 else found
+        tangent = -1 / tangent
+    return -tangent if value < 0 else tangent
 
 
 def _cotangent(value: float) -> float:
@@ -164,20 +165,20 @@ def _degrees(value: float) -> float:
 
 
 def _radians(value: float) -> float:
-    found = value * math.pi / 180
-    return value * (math.pi / 180) if math.isinf(found) else found
+    angle = value * math.pi / 180
+    return value * (math.pi / 180) if math.isinf(angle) else angle
 
 
 def _power(base: float, exponent: float) -> float | None:
     try:
-        found = base**exponent
+        power = base**exponent
     except ZeroDivisionError:
         raise ErrDataOutOfRange("DOUBLE", f"pow({base:g}, {exponent:g})") from None
     except OverflowError:
         raise ErrDataOutOfRange("DOUBLE", f"pow({base:g}, {exponent:g})") from None
-    if isinstance(found, complex):
+    if isinstance(power, complex):
         raise ErrDataOutOfRange("DOUBLE", f"pow({base:g},{exponent:g})")
-    return types.finite(float(found), f"pow({base:g},{exponent:g})")
+    return types.finite(float(power), f"pow({base:g},{exponent:g})")
 
 
 def _exponential(value: float) -> float:
@@ -217,7 +218,7 @@ def _random(env: Env, seed: int | None = None) -> float:
 
 
 class _Seeded:
-    """MySQL's own generator, so that RAND(seed) gives MySQL's numbers (password.cc, my_rnd)."""
+    """MySQL's generator, so that RAND(seed) returns MySQL's numbers (password.cc, my_rnd)."""
 
     __slots__ = ("one", "two")
 
@@ -251,11 +252,11 @@ def _convert_base(text: str, source: int, target: int) -> str | None:
     number = -number if negative else number
     if target > 0:
         number &= (1 << 64) - 1
-    shown, rest = "", abs(number)
+    digits_shown, rest = "", abs(number)
     while rest:
         rest, place = divmod(rest, abs(target))
-        shown = digits[place] + shown
-    return ("-" if number < 0 else "") + (shown.upper() or "0")
+        digits_shown = digits[place] + digits_shown
+    return ("-" if number < 0 else "") + (digits_shown.upper() or "0")
 
 
 def _bits(value: int) -> int:

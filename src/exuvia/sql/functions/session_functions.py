@@ -1,13 +1,13 @@
-"""Functions of the session: who, where, which (manual, "Information Functions").
+"""Functions of the session: its user, database, version (manual, "Information Functions").
 
-Without a session they are refused with 1105.
+Without a session they raise 1105.
 
-Locks with names (manual, "Locking Functions"); who holds them is the session's to know.
+Functions of named locks (manual, "Locking Functions"). The session has the locks.
 
-NEXTVAL, LASTVAL and SETVAL of a sequence named `[db.]s` (TiDB's manual, "Sequence functions").
+NEXTVAL, LASTVAL and SETVAL for a sequence named `[db.]s` (TiDB's manual, "Sequence functions").
 
-LASTVAL is what this session was given last, NULL before that; SETVAL is NULL where the sequence is
-already there.
+LASTVAL is the last value of NEXTVAL in this session, NULL before. SETVAL is NULL if the sequence
+has already passed the value.
 """
 
 import uuid
@@ -32,10 +32,10 @@ SERVER_VERSION = "version"
 
 def session_of(env: Env) -> Any:
     """The session of a statement. Raises 1105 without one."""
-    found = getattr(env, "session", None)
-    if found is None:
+    session = getattr(env, "session", None)
+    if session is None:
         raise ErrUnknown("no session here")
-    return found
+    return session
 
 
 def _user(env: Env) -> str:
@@ -70,7 +70,7 @@ def _unique(env: Env) -> str:
 
 
 def _sleep(env: Env, seconds: float | None) -> int:
-    """SLEEP; a KILL ends it."""
+    """SLEEP, which KILL interrupts."""
     if seconds is None or seconds < 0:
         env.raise_or_note(ErrWrongArguments("sleep"))
         return 0
@@ -167,7 +167,7 @@ LOCKS = {
 
 
 def _sequence(env: Env, database: str, name: str) -> int:
-    """Its id in this statement's snapshot. Raises 1146, 1347."""
+    """The sequence's id in this statement's snapshot. Raises 1146, 1347."""
     table = env.table(database, name)
     if table.info.sequence is None:
         raise ErrWrongObject(table.database.db_name.O, name, "SEQUENCE")
@@ -183,15 +183,15 @@ def _nextval(env: Env, database: str, name: str) -> int:
 
 
 def _lastval(env: Env, database: str, name: str) -> int | None:
-    found: int | None = env.session.sequence_values.get(_sequence(env, database, name))
-    return found
+    value: int | None = env.session.sequence_values.get(_sequence(env, database, name))
+    return value
 
 
 def _setval(env: Env, database: str, name: str, value: int) -> int | None:
     table_id = _sequence(env, database, name)
     env.admit(True)
-    found: int | None = env.session.services.ids.sequences.set(table_id, value)
-    return found
+    new_value: int | None = env.session.services.ids.sequences.set(table_id, value)
+    return new_value
 
 
 _SEQUENCE_VALUE = always(types.BIGINT)

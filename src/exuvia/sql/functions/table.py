@@ -1,21 +1,21 @@
-"""The table of functions: arity, how arguments are converted, the result's type, the evaluator,
+"""The table of functions: arity, conversions of arguments, the result's type, the evaluator,
 DuckDB's form.
 
-    kinds   one letter an argument, the last one for all that follow
-        s   text                    S   text, or bytes where one of the S arguments is bytes
+    kinds   one letter per argument; the last one is for all that follow
+        s   text                    S   text, or bytes if one of the S arguments is bytes
         b   bytes                   i   BIGINT               f   DOUBLE
-        n   a number as it is (text becomes DOUBLE)          x   as it is
+        n   a number unchanged (text becomes DOUBLE)         x   unchanged
         t   DATETIME                D   DATE                 m   TIME            j   JSON
 
-`run` gets values that are not NULL (any NULL gives NULL) unless `nulls`; the environment first if
-`env`. `duck` is DuckDB SQL with {0}, {1} ... for the rendered arguments; None: evaluated row by row
-there too.
+`run` gets values that are not NULL (any NULL gives NULL), unless `nulls` is set. Its first argument
+is the environment if `env` is set. `duck` is DuckDB SQL with {0}, {1} ... for the rendered
+arguments; None: evaluated row by row in DuckDB, too.
 
-A function whose result may be far longer than what it is given is held to max_allowed_packet:
+Results that may be much longer than the arguments are limited to max_allowed_packet:
 
-    size(values) -> bytes of the result, known before it is made
+    size(values) -> bytes of the result, before it is computed
 
-A longer result is NULL with warning 1301, as in TiDB. A long one is claimed before it is made
+A longer result is NULL with warning 1301, as in TiDB. The memory of a long one is claimed before
 (base/memory.py).
 """
 
@@ -34,7 +34,7 @@ TypeRule = Callable[[Sequence[Expr]], FieldType]
 
 
 class Function(NamedTuple):
-    """One function of MySQL; `most` -1 is any number of arguments."""
+    """A function of MySQL; `most` -1 allows any number of arguments."""
 
     least: int
     most: int
@@ -48,20 +48,20 @@ class Function(NamedTuple):
 
 
 def always(kind: FieldType) -> TypeRule:
-    """A result type that does not depend on the arguments."""
+    """Returns a type rule that does not depend on the arguments."""
     return lambda arguments: kind
 
 
-# -- results held to max_allowed_packet ------------------------------------------------------------
+# -- results limited to max_allowed_packet --------------------------------------------------------
 
 Size = Callable[[Sequence[Value]], int]
-MOST_SERVED = 1 << 20  # bytes of long texts that the thread that serves clients makes
-LEAST_PACKET = 1024  # no limit is smaller: what is shorter needs no look at it
+MOST_SERVED = 1 << 20  # bytes of long texts that the thread serving clients may create
+LEAST_PACKET = 1024  # the least limit: shorter results need no check
 _BYTES_OF_A_SIGN = 4
 
 
 def bytes_of(value: Value) -> int:
-    """The length of a text or of bytes, in bytes; 0 for NULL."""
+    """The length of a text or bytes in bytes; 0 for NULL."""
     if value is None:
         return 0
     if isinstance(value, str) and not value.isascii():
@@ -112,17 +112,17 @@ GROWING: dict[str, Size] = {
 
 
 WIDENS = GROWING.keys() - {"concat", "concat_ws", "from_base64", "lpad", "rpad"}
-"""Functions whose results may be longer than their types say."""
+"""Functions whose results may be longer than their types show."""
 
 
 def bounded(
     name: str, run: Callable[..., Value], arguments: list[Compiled], nulls: bool = False
 ) -> Compiled:
-    """The call of a growing function. `nulls`: NULLs are given to it, not answered with NULL."""
+    """The call of a growing function. `nulls`: its arguments may be NULL."""
     size = GROWING[name]
 
     def apply(row: Row, env: Env) -> Value:
-        values = [each(row, env) for each in arguments]
+        values = [argument(row, env) for argument in arguments]
         if None in values and (not nulls or values[0] is None):
             return None
         length = size(values)
@@ -138,7 +138,7 @@ def bounded(
 
 
 def exceeds(name: str, length: int, env: Env) -> bool:
-    """Whether a result is too long; says so."""
+    """Whether a result is too long, with a warning."""
     most = env.memory.get(bounded)
     if most is None:
         most = env.memory[bounded] = int(env.variable("max_allowed_packet"))

@@ -1,7 +1,7 @@
 """String functions (manual, "String Functions and Operators").
 
-They work on text and, where S, on bytes alike. What makes long texts of short ones is held to
-max_allowed_packet before it is called (functions/table.py)."""
+They work on text and, for kind S, on bytes. Results that may be much longer than the arguments are
+limited to max_allowed_packet before the call (functions/table.py)."""
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal
@@ -48,7 +48,7 @@ def _repeated(arguments: Sequence[Expr]) -> FieldType:
 
 
 def all_together(arguments: Sequence[Expr]) -> FieldType:
-    """As wide as all arguments together."""
+    """The type of the concatenation of all arguments."""
     width = types.widest(arguments)
     if any(types.family_of(argument.type) is Family.BYTES for argument in arguments):
         return types.blob(width)
@@ -56,12 +56,16 @@ def all_together(arguments: Sequence[Expr]) -> FieldType:
 
 
 def _sized(position: int) -> TypeRule:
-    """As the first argument, as wide as the argument at `position` says."""
+    """The type of the first argument, as wide as the value of the argument at `position`."""
 
     def rule(arguments: Sequence[Expr]) -> FieldType:
         size = arguments[position]
-        known = isinstance(size, Constant) and isinstance(size.value, int)
-        width = max(0, min(size.value, LONGEST)) if isinstance(size, Constant) and known else 65535
+        is_constant = isinstance(size, Constant) and isinstance(size.value, int)
+        width = (
+            max(0, min(size.value, LONGEST))
+            if isinstance(size, Constant) and is_constant
+            else 65535
+        )
         if types.family_of(arguments[0].type) is Family.BYTES:
             return types.blob(width)
         return types.text(width)
@@ -196,25 +200,25 @@ def _substring_index(text: AnyStr, mark: AnyStr, count: int) -> AnyStr:
     ahead = count > 0
     at = 0 if ahead else len(text)
     for n in range(abs(count)):
-        found = text.find(mark, at) if ahead else text.rfind(mark, 0, at)
-        if found < 0:
+        place = text.find(mark, at) if ahead else text.rfind(mark, 0, at)
+        if place < 0:
             return text
-        at = found + len(mark) if ahead else found
+        at = place + len(mark) if ahead else place
         if not n % _LOOK_EVERY:
             check()
     return part_of(text, 0, at - len(mark)) if ahead else part_of(text, at + len(mark))
 
 
 def find_text(text: AnyStr, part: AnyStr, start: int, collate: str) -> int:
-    """1-based place of a part in a text, by the collation's equality; 0 if it is not there."""
+    """The 1-based position of a part in a text, compared by the collation; 0 if it is missing."""
     if start < 1 or start > len(text) + 1:
         return 0
     if isinstance(text, str) and not collation(collate).is_exact:
         if text.isascii() and part.isascii():
             text, part = mapped(text, str.lower), mapped(part, str.lower)
         else:
-            each = collation(collate).fold_each
-            text, part = each(text), each(part)
+            fold = collation(collate).fold_each
+            text, part = fold(text), fold(part)
     return int(text.find(part, start - 1)) + 1
 
 
@@ -239,7 +243,7 @@ def _space(count: int) -> str:
     return repeated(" ", max(0, count))
 
 
-_LOCALES = (  # thousands, point, names, as in MySQL
+_LOCALES = (  # thousands separator, decimal point, names, as in MySQL
     (
         ",",
         ".",
@@ -286,7 +290,7 @@ _IN_PAIRS = frozenset(("en_in", "ta_in", "te_in"))  # 12,34,567
 
 
 def _with_pairs(digits: str) -> str:
-    """A whole number as `12,34,567`."""
+    """An integer as `12,34,567`."""
     head, tail = digits[:-3], digits[-3:]
     sign = "-" if head.startswith("-") else ""
     head = head.removeprefix("-")
@@ -295,7 +299,7 @@ def _with_pairs(digits: str) -> str:
 
 
 def _format(env: Env, value: Value, places: Any, locale: Any = "en_US") -> str | None:
-    """FORMAT: an unknown locale, also NULL, is en_US and warning 1649."""
+    """FORMAT. An unknown locale, or NULL, is en_US with warning 1649."""
     from exuvia.sql.functions.numeric import FUNCTIONS as NUMERIC
 
     if value is None or places is None:

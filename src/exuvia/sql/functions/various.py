@@ -1,8 +1,8 @@
-"""Addresses, UUIDs, sets of flags, compression, and TiDB's own (manual, "Miscellaneous Functions").
+"""Addresses, UUIDs, flags, compression, functions of TiDB (manual, "Miscellaneous Functions").
 
-BENCHMARK computes nothing again: how long an expression takes here is not what it is asked for.
+BENCHMARK does not repeat the expression, since its time here is not that of MySQL.
 
-UUIDs and what is read from them (manual, "Miscellaneous Functions"; RFC 9562).
+UUIDs and their parts (manual, "Miscellaneous Functions"; RFC 9562).
 """
 
 import hashlib
@@ -28,33 +28,33 @@ _shorts = itertools.count(uuid.uuid4().int >> 96 << 24)
 
 
 def read_uuid(text: str) -> uuid.UUID | None:
-    """A UUID in any of its three forms."""
+    """A UUID in any of its three forms; None for other texts."""
     try:
         return uuid.UUID(text)
     except ValueError:
         return None
 
 
-def _known(text: str, function: str) -> uuid.UUID:
-    found = read_uuid(text)
-    if found is None:
+def _parsed_uuid(text: str, function: str) -> uuid.UUID:
+    parsed = read_uuid(text)
+    if parsed is None:
         raise ErrWrongValueForType("string", text, function)
-    return found
+    return parsed
 
 
 def _version(text: str) -> int | None:
-    return _known(text, "uuid_version").version or 0
+    return _parsed_uuid(text, "uuid_version").version or 0
 
 
 def _uuid_moment(text: str) -> Decimal | None:
-    """Seconds since 1970 that a UUID of version 1, 6 or 7 carries."""
-    found = _known(text, "uuid_timestamp")
-    number = found.int
+    """The time in a UUID of version 1, 6 or 7, in seconds since 1970."""
+    parsed = _parsed_uuid(text, "uuid_timestamp")
+    number = parsed.int
     version = number >> 76 & 15
     if version == 7:
         return Decimal(number >> 80).scaleb(-3)
     if version == 1:
-        ticks = found.time
+        ticks = parsed.time
     elif version == 6:
         ticks = number >> 80 << 12 | number >> 64 & 0xFFF
     else:
@@ -63,7 +63,7 @@ def _uuid_moment(text: str) -> Decimal | None:
 
 
 def _seventh() -> str:
-    """Version 7: milliseconds first, the rest random."""
+    """A UUID of version 7: milliseconds, then random bits."""
     milli = time.time_ns() // 1_000_000
     free = uuid.uuid4().int & ((1 << 80) - 1)
     number = milli << 80 | free
@@ -115,22 +115,22 @@ def _ntoa(value: int) -> str | None:
 
 
 def _aton6(text: str) -> bytes | None:
-    found = _address(text)
-    return None if found is None else found.packed
+    address = _address(text)
+    return None if address is None else address.packed
 
 
 def _ntoa6(raw: bytes) -> str | None:
     if len(raw) not in (4, 16):
         return None
-    found = ipaddress.ip_address(raw)
-    mapped = getattr(found, "ipv4_mapped", None)
-    return f"::ffff:{mapped}" if mapped else str(found)
+    address = ipaddress.ip_address(raw)
+    mapped = getattr(address, "ipv4_mapped", None)
+    return f"::ffff:{mapped}" if mapped else str(address)
 
 
 def _is_version(version: int) -> Callable[[str], int]:
     def judge(text: str | None) -> int:
-        found = None if text is None else _address(text)
-        return int(found is not None and found.version == version)
+        address = None if text is None else _address(text)
+        return int(address is not None and address.version == version)
 
     return judge
 
@@ -144,10 +144,10 @@ def _is_compatible(raw: bytes) -> int:
 
 
 def _to_binary(text: str, swap: int = 0) -> bytes | None:
-    found = read_uuid(text)
-    if found is None:
+    parsed = read_uuid(text)
+    if parsed is None:
         return None
-    raw = found.bytes
+    raw = parsed.bytes
     return raw[6:8] + raw[4:6] + raw[:4] + raw[8:] if swap else raw
 
 
@@ -180,19 +180,19 @@ def _uncompress(raw: bytes) -> bytes | None:
     if not raw:
         return b""
     size = int.from_bytes(raw[:4], "little")
-    inflate, pieces, found, rest = zlib.decompressobj(), list[bytes](), 0, memoryview(raw)[4:]
+    inflate, pieces, total, rest = zlib.decompressobj(), list[bytes](), 0, memoryview(raw)[4:]
     try:
-        while rest and found <= size and not inflate.eof:
+        while rest and total <= size and not inflate.eof:
             check()
             pieces.append(inflate.decompress(inflate.unconsumed_tail + rest[:PIECE], PIECE))
-            rest, found = rest[PIECE:], found + len(pieces[-1])
-            while inflate.unconsumed_tail and found <= size:
+            rest, total = rest[PIECE:], total + len(pieces[-1])
+            while inflate.unconsumed_tail and total <= size:
                 check()
                 pieces.append(inflate.decompress(inflate.unconsumed_tail, PIECE))
-                found += len(pieces[-1])
+                total += len(pieces[-1])
     except zlib.error:
         return None
-    return joined(b"", pieces) if found == size else None
+    return joined(b"", pieces) if total == size else None
 
 
 def _bytes_text(value: float) -> str:
@@ -218,15 +218,15 @@ def _translate(text: str, signs: str, instead: str) -> str:
 
 
 def _moment(stamp: int) -> int | None:
-    """TIDB_PARSE_TSO: the wall time of a timestamp, packed, in UTC."""
+    """TIDB_PARSE_TSO: the wall time of a timestamp in UTC, packed."""
     if stamp <= 0:
         return None
     seconds, milli = divmod(stamp >> 18, 1000)
     days, second = divmod(seconds, 86400)
     from datetime import date, timedelta
 
-    found = date(1970, 1, 1) + timedelta(days=days)
-    at = found.year, found.month, found.day
+    calendar_day = date(1970, 1, 1) + timedelta(days=days)
+    at = calendar_day.year, calendar_day.month, calendar_day.day
     return pack_datetime(
         pack_date(*at), second // 3600, second // 60 % 60, second % 60, milli * 1000
     )
@@ -248,7 +248,7 @@ def _nano_text(value: float) -> str:
 
 
 def _random_bytes(count: int) -> bytes:
-    """RANDOM_BYTES: uuid4 is the process's source of randomness, 15 free bytes a time."""
+    """RANDOM_BYTES: hashes of uuid4, the process's source of randomness."""
     if not 1 <= count <= 1024:
         raise ErrDataOutOfRange("length", "random_bytes")
     pieces = [hashlib.sha256(uuid.uuid4().bytes).digest() for _ in range(count // 32 + 1)]
@@ -258,7 +258,7 @@ def _random_bytes(count: int) -> bytes:
 def _sm3(raw: bytes) -> str | None:
     try:
         return hashlib.new("sm3", raw).hexdigest()
-    except ValueError:  # an OpenSSL built without it
+    except ValueError:  # OpenSSL was built without it
         return None
 
 

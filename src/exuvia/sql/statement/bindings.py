@@ -9,8 +9,8 @@ bindings take precedence over global ones. The hints of the bound statement's ta
 of the statement. A hint for a missing index is ignored without a warning.
 
 The token of a session's bindings is part of the key of cached plans. So statements are planned
-again after a change of bindings, and a cached plan needs no search for a binding. Without any binding
-the token is empty, and a statement only compares two numbers.
+again after a change of bindings, and a cached plan needs no search for a binding. Without any
+binding the token is empty, and a statement only compares two numbers.
 
 A statement has at most one row: a new binding replaces the old one, DROP BINDING removes it. Other
 hints of a bound statement (SET_VAR, MAX_EXECUTION_TIME) are stored and printed, but have no effect.

@@ -863,7 +863,7 @@ class RowInserter:
         row[position] = value
 
     def _limited_id(self, value: int) -> int:
-        """With IGNORE, the column's greatest id for one beyond it. Raises 1690, or 1467 if lenient."""
+        """The greatest id, for one beyond it with IGNORE. Raises 1690, or 1467 if lenient."""
         bits = INTEGER_BITS[TypeCode(self._table.info.cols[self._target.auto].type.Tp)]
         failed = ErrAutoincReadFailed()
         beyond = ErrDataOutOfRange.with_text(f"constant {value} overflows {INTEGERS[bits]}")
@@ -912,7 +912,7 @@ class RowInserter:
     def _holder(self, duplicate: Duplicate) -> Row:
         row = self._writer.read(duplicate.handle)
         if row is None and self._table.info.global_indexes:
-            raise duplicate  # from a partition that is being dropped, or that this plan does not know
+            raise duplicate  # from a partition being dropped, or unknown to this plan
         if row is None:
             raise Broken(f"an entry of {self._table.info.name.O} has no row")
         return row
