@@ -72,7 +72,7 @@ class Reference(Node, frozen=True):
 
 
 class ColumnDefinition(Node, frozen=True, kw_only=True):
-    """A column as written. `default` is None without DEFAULT. DEFAULT NULL is exp.Null.
+    """A column as written. Without DEFAULT, `default` is None; DEFAULT NULL is exp.Null.
 
     `default_is_expr` marks DEFAULT (expression); `on_update` is ON UPDATE CURRENT_TIMESTAMP's
     tree. `place`: the table, or database and table, that qualify the name."""
@@ -394,8 +394,8 @@ class LoadData(Node, frozen=True, kw_only=True):
 class ImportInto(Node, frozen=True, kw_only=True):
     """IMPORT INTO.
 
-    `columns`: names, "" for a user variable; None means all. `options` in lower case; the value
-    is None for an option without one."""
+    `columns`: names, "" for a user variable; None means all. `options` in lower case; an option may
+    have no value (None)."""
 
     table: TableName
     columns: tuple[str, ...] | None

@@ -5,8 +5,9 @@ AES_ENCRYPT, AES_DECRYPT (manual, "Encryption Functions"; FIPS 197).
     key      the given bytes folded by XOR into 16, 24 or 32 bytes
     mode     @@block_encryption_mode: ecb, cbc (padded by PKCS 7), ofb, cfb128 (not padded)
 
-The cipher is OpenSSL's, through `cryptography`, which is imported for the first encryption. Long values are processed in pieces, so that a statement can be interrupted. An undecryptable value
-(wrong key, a length that is no multiple of 16) becomes NULL.
+The cipher is OpenSSL's, through `cryptography`, which is imported for the first encryption. Long
+values are processed in pieces, so that a statement can be interrupted. An undecryptable value (wrong
+key, a length that is no multiple of 16) becomes NULL.
 """
 
 from __future__ import annotations
