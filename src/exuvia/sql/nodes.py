@@ -72,7 +72,7 @@ class Reference(Node, frozen=True):
 
 
 class ColumnDefinition(Node, frozen=True, kw_only=True):
-    """A column as written. Without DEFAULT, `default` is None; DEFAULT NULL is exp.Null.
+    """A column as written. `default` is the tree of DEFAULT, exp.Null for DEFAULT NULL.
 
     `default_is_expr` marks DEFAULT (expression); `on_update` is ON UPDATE CURRENT_TIMESTAMP's
     tree. `place`: the table, or database and table, that qualify the name."""

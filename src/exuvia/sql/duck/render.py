@@ -8,8 +8,8 @@ An expression without an exact form in DuckDB is evaluated instead of rendered. 
 call's form returns None if the form is not exact for the types.
 
 DuckDB's memory limit does not include the texts of a vector: joined texts, keys and arguments of
-Python functions. If texts may be long, a function first sums their lengths and claims this memory for
-the statement: `fitting`.
+Python functions. If texts may be long, a function first sums their lengths and claims this memory
+for the statement: `fitting`.
 
     a + b        BIGINT and UBIGINT overflow is an error in both (1690)
     a % b        NULLIF(b, 0): MySQL's NULL for a zero divisor (without its warning 1365)

@@ -6,8 +6,8 @@ AES_ENCRYPT, AES_DECRYPT (manual, "Encryption Functions"; FIPS 197).
     mode     @@block_encryption_mode: ecb, cbc (padded by PKCS 7), ofb, cfb128 (not padded)
 
 The cipher is OpenSSL's, through `cryptography`, which is imported for the first encryption. Long
-values are processed in pieces, so that a statement can be interrupted. An undecryptable value (wrong
-key, a length that is no multiple of 16) becomes NULL.
+values are processed in pieces, so that a statement can be interrupted. A value that cannot be
+decrypted (wrong key, a length that is no multiple of 16) becomes NULL.
 """
 
 from __future__ import annotations

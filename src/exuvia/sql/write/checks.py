@@ -118,7 +118,7 @@ def misfits(checks: Sequence[ConstraintInfo], table: Table) -> Callable[[Sequenc
     env = PlainEnv()
 
     def check(row: Sequence[Value]) -> None:
-        if any(check.breaks(row, env) for check in checks_of_row):
+        if any(rule.breaks(row, env) for rule in checks_of_row):
             raise ErrRowDoesNotMatchPartition()
 
     return check
