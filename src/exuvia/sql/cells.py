@@ -38,7 +38,7 @@ _NUMBERS = (Family.INT, Family.UINT, Family.DECIMAL, Family.FLOAT)
 _NAMES_AND_BITS = (TypeCode.ENUM, TypeCode.SET, TypeCode.BIT)
 
 
-def meant_for(column: ColumnInfo, tree: Tree) -> Tree:
+def literal_for(column: ColumnInfo, tree: Tree) -> Tree:
     """Returns hexadecimal and bit literals as numbers if the column is numeric.
 
     Other trees are unchanged, also for ENUM, SET and BIT columns."""

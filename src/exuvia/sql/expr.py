@@ -198,11 +198,11 @@ class ComputedValue(Expr, frozen=True, kw_only=True):
         return id(self.call)
 
 
-def means_alike(one: Expr, other: Expr) -> bool:
+def is_equivalent(one: Expr, other: Expr) -> bool:
     """Whether two bindings of one tree have the same values and comparisons.
 
     They do if all nodes except literals have the same type and collation."""
-    one, other = _unjudged(one), _unjudged(other)
+    one, other = _without_date_check(one), _without_date_check(other)
     if isinstance(one, Constant) and isinstance(other, Constant):
         return one.value == other.value and one.type.Decimal == other.type.Decimal
     if type(one) is not type(other) or _facts(one.type) != _facts(other.type):
@@ -212,10 +212,10 @@ def means_alike(one: Expr, other: Expr) -> bool:
     mine, theirs = children(one), children(other)
     if len(mine) != len(theirs):
         return False
-    return all(means_alike(a, b) for a, b in zip(mine, theirs, strict=True))
+    return all(is_equivalent(a, b) for a, b in zip(mine, theirs, strict=True))
 
 
-def _unjudged(expr: Expr) -> Expr:
+def _without_date_check(expr: Expr) -> Expr:
     """The argument of CAST before NO_ZERO_DATE applies, because indexes contain the zero date."""
     if isinstance(expr, Call) and expr.function == "nonzero_moment":
         return expr.arguments[0]

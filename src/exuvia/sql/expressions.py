@@ -133,7 +133,7 @@ _NO_LITERAL: Final = object()
 
 
 def constant_of(tree: Tree) -> ConstantOf | None:
-    """Returns a function to the value of a literal or `?`; None for any other tree."""
+    """Returns a function that gives the value of a literal or `?`; None for any other tree."""
     if isinstance(tree, exp.Paren):
         return constant_of(tree.this)
     if isinstance(tree, exp.Placeholder):

@@ -178,7 +178,7 @@ def computations(info: TableInfo) -> dict[int, Computation]:
 def _filling(
     column: GeneratedColumn, first: Sequence[GeneratedColumn]
 ) -> Callable[[Sequence[Value]], Value]:
-    """Returns a function to the column's value in a full row.
+    """Returns the function that computes the column's value in a full row.
 
     `first` are virtual columns to compute before it. In strict mode it raises as a strict write."""
     is_strict = LENIENT not in (column.column.change_state_info or {})

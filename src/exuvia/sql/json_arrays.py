@@ -76,7 +76,7 @@ def _is_moment(text: str, kind: FieldType) -> bool:
 
 
 def documents_of(expr: Expr) -> Documents:
-    """Returns a function to the document of the expression.
+    """Returns the function that computes the document of the expression.
 
     For a path into a column it reads that path directly, without making text of it."""
     place = _one_place(expr)
@@ -131,7 +131,7 @@ def _read(text: str) -> Document:
 
 
 def array_maker(documents: Documents, kind: FieldType, index: str) -> Compiled:
-    """Returns a function to the array of a row, as text for catalog/multi_valued.py.
+    """Returns the function that computes a row's array as text for catalog/multi_valued.py.
 
     `documents` gives the document. The function raises 1235, 3752, 3903, 3905, 3907."""
     types = _TYPES.get(kind.family, _STRING)
@@ -181,7 +181,7 @@ _ELEMENTS: dict[Family, Any] = {
 
 
 def many_maker(expr: Expr, kind: FieldType) -> Many | None:
-    """Returns a function to the arrays of many rows, from the column with the documents.
+    """Returns the function that computes the arrays of many rows from their documents.
 
     Its texts are those of `array_maker`. It returns None if the documents have another shape.
     Returns None for expressions and types without such a function."""

@@ -205,7 +205,7 @@ class Expression:
     def matches(self, text: str | bytes) -> bool:
         """Whether the text contains a match."""
         data = _data(text)
-        return self.doing(lambda: self._compiled.search(data), len(data)) is not None
+        return self.run_bounded(lambda: self._compiled.search(data), len(data)) is not None
 
     def find_all(self, data: bytes) -> Iterator[Any]:
         """The matches from left to right, without overlaps."""
@@ -224,7 +224,7 @@ class Expression:
             if not count % _LOOK_EVERY:
                 interruption.check()
 
-    def doing(self, run: Callable[[], Any], size: int) -> Any:
+    def run_bounded(self, run: Callable[[], Any], size: int) -> Any:
         """Calls `run`, which reads `size` bytes, in this thread or another. Raises 3699."""
         cost = size * self._cost
         if cost <= QUICK_COST:

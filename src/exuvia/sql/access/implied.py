@@ -71,12 +71,15 @@ def may_imply(table: Table, index: IndexInfo, terms: Terms) -> bool:
     predicate = table.form(index).predicate
     assert predicate is not None, index.idx_name.O
     return all(
-        any(_says(condition, position, term) for condition in (*terms.usable, *terms.others))
+        any(
+            _may_imply_term(condition, position, term)
+            for condition in (*terms.usable, *terms.others)
+        )
         for term, position in zip(predicate.terms, predicate.positions, strict=True)
     )
 
 
-def _says(condition: Term, position: int, term: PredicateTerm) -> bool:
+def _may_imply_term(condition: Term, position: int, term: PredicateTerm) -> bool:
     if condition.position != position or condition.computed:
         return False
     return condition.operator in _ENOUGH[term.operator]
@@ -88,7 +91,7 @@ def is_implied(predicate: Predicate, terms: Sequence[Term], context: Execution) 
         any(
             _implies(condition, term, kind, context)
             for condition in terms
-            if _says(condition, position, term)
+            if _may_imply_term(condition, position, term)
         )
         for term, position, kind in zip(
             predicate.terms, predicate.positions, predicate.kinds, strict=True

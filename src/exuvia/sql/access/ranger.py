@@ -62,7 +62,7 @@ from exuvia.kv.packet import Span
 from exuvia.sql import walks
 from exuvia.sql.bind.binding import Binding
 from exuvia.sql.env import Execution
-from exuvia.sql.expr import means_alike
+from exuvia.sql.expr import is_equivalent
 from exuvia.sql.expressions import ConstantOf, comparand_of
 from exuvia.sql.functions.moment import names_zone
 from exuvia.sql.generated import generated_columns, scope_of
@@ -345,8 +345,8 @@ def _terms(tree: Tree, number: int, places: _Places) -> Iterator[Term]:
         place = places.find(tree.this)
         low, high = comparand_of(tree.args["low"]), comparand_of(tree.args["high"])
         if place is not None and low is not None and high is not None:
-            yield Term(place[0], ">=", (_beside(low, high),), number, place[1])
-            yield Term(place[0], "<=", (_beside(high, low),), number, place[1])
+            yield Term(place[0], ">=", (_end_of_between(low, high),), number, place[1])
+            yield Term(place[0], "<=", (_end_of_between(high, low),), number, place[1])
     elif isinstance(tree, exp.Is) and isinstance(tree.expression, exp.Null):
         place = places.find(tree.this)
         if place is not None and not place[1]:
@@ -364,17 +364,17 @@ def _terms(tree: Tree, number: int, places: _Places) -> Iterator[Term]:
             yield Term(place[0], "in", usable, number, place[1])
 
 
-def _beside(mine: ConstantOf, other: ConstantOf) -> ConstantOf:
+def _end_of_between(mine: ConstantOf, other: ConstantOf) -> ConstantOf:
     """One end of a BETWEEN, INEXACT if both ends together are not a bound.
 
     BETWEEN compares all three values as one type: `text BETWEEN 0 AND '5'` compares numbers, so
     neither end is a bound of texts."""
 
     def constant(context: Execution) -> Value:
-        value, beside = mine(context), other(context)
-        if type(value) is type(beside) or value is None or beside is None:
+        value, other_value = mine(context), other(context)
+        if type(value) is type(other_value) or value is None or other_value is None:
             return value
-        are_numbers = isinstance(value, _NUMBERS) and isinstance(beside, _NUMBERS)
+        are_numbers = isinstance(value, _NUMBERS) and isinstance(other_value, _NUMBERS)
         return value if are_numbers else INEXACT
 
     return constant
@@ -712,7 +712,7 @@ def _equivalent(
     alike = {
         text: position
         for text, position in positions.items()
-        if means_alike(scope.bind(_as_queried(table, position)), plain[position])
+        if is_equivalent(scope.bind(_as_queried(table, position)), plain[position])
     }
     return alike, set(nested.fact_names.settings)
 

@@ -57,14 +57,14 @@ class _Search:
         self.head = text[: start - 1]
         self.data = data_of(text[start - 1 :] if start > 1 else text)
 
-    def doing(self, run: Callable[[], Value]) -> Value:
+    def run_bounded(self, run: Callable[[], Value]) -> Value:
         """Calls `run`, which reads the text at most once."""
-        return self.expression.doing(run, len(self.data))
+        return self.expression.run_bounded(run, len(self.data))
 
     def nth(self, nth: int) -> Value:
         """The nth match, or None."""
         matches = self.expression.find_all(self.data)
-        return self.doing(lambda: next(islice(matches, max(1, nth) - 1, None), None))
+        return self.run_bounded(lambda: next(islice(matches, max(1, nth) - 1, None), None))
 
     def text(self, data: bytes) -> str:
         """Bytes of the data as text."""
@@ -124,7 +124,7 @@ def _regexp_replace(call: Call, arguments: list[Compiled]) -> Compiled:
     def run(values: list[Value], env: Env) -> str | None:
         text, pattern, new, start, nth, options = _padded(values, 1, 0, "", fixed=3)
         search = _Search(call, text, pattern, start, options)
-        new_text = search.doing(lambda: _replaced(search, _template(new, search), nth, env))
+        new_text = search.run_bounded(lambda: _replaced(search, _template(new, search), nth, env))
         if new_text is None:
             return None
         return (

@@ -333,7 +333,7 @@ _COMPARE: dict[str, Callable[[Value, Value], bool]] = {
 
 
 def key_of(argument: Expr, collate: str) -> Callable[[Value], Value] | None:
-    """Returns the function to a comparable key; None if values are compared directly."""
+    """Returns the function that computes a comparable key; None if values are compared directly."""
     family = argument.family
     if family is Family.STRING:
         rules = collation(collate)

@@ -154,7 +154,7 @@ def _run_all(
             continue
         try:
             finished = submit(session, request.job)
-            ended += [_of_ended(who) for who in finished.exuvia_ended]
+            ended += [_note_of_ended(who) for who in finished.exuvia_ended]
         except NothingDone as error:
             refused = error
             if error.code not in change.existence.codes:
@@ -177,7 +177,7 @@ def _submitted(session: SessionApi, change: Change) -> Result:
         submitter, held_before = session.services.submitter, job.exuvia_hold or None
         if group:
             submitted, held_before = submitter.submit_to_group(job, group, admit), BEFORE_PUBLIC
-            notes += _of_unheeded(job, submitted)
+            notes += _notes_of_other_settings(job, submitted)
         else:
             submitted = evolve(job, id=submitter.submit_alone(job, admit))
         rows.append([submitted.id, submitted.action_text, job.query, held_before])
@@ -194,7 +194,7 @@ _WAITS = {
 }
 
 
-def _of_unheeded(own: Job, joined: Job) -> Sequence[Note]:
+def _notes_of_other_settings(own: Job, joined: Job) -> Sequence[Note]:
     """Warns about settings of the statement that differ from those of the job that it joined."""
     names = [
         name for field, name in _WAITS.items() if getattr(own, field) != getattr(joined, field)
@@ -254,7 +254,7 @@ def _hold_and_window(session: SessionApi) -> tuple[str, str]:
     return in_effect["exuvia_ddl_hold"].lower(), in_effect["exuvia_ddl_window"]
 
 
-def _of_ended(who: str) -> Note:
+def _note_of_ended(who: str) -> Note:
     text = f"{ErrQueryInterrupted().message}: the transaction of {who} was in the way"
     return Note("Warning", ErrQueryInterrupted.code, text)
 

@@ -5,9 +5,10 @@
                          `--> other statements -> their handlers (session/statement_registry.py)
 
 Plans depend only on the snapshot they run in. A session keeps between statements:
-settings, user variables, temporary tables, named locks, the account of the login, and the open
-transaction (session/transaction_runner.py). Without an account (embedded sessions, tests) all
-privileges are granted.
+
+  - settings, user variables, temporary tables, named locks;
+  - the account of the login; without one (embedded sessions, tests) all privileges are granted;
+  - the open transaction (session/transaction_runner.py).
 """
 
 import re
@@ -97,7 +98,7 @@ _ENDS: dict[str, Sequence[Statement]] = {}
 """The texts of BEGIN, COMMIT and ROLLBACK that clients send, parsed: two in every transaction."""
 LONGEST_END, MOST_ENDS = 40, 64
 LONG_TEXT = 1 << 20  # longer texts are parsed one at a time
-ALIKE = "*"  # suffix of the letters in the plan's key, for rows of equal form
+EQUAL_ROWS = "*"  # suffix of the letters in the plan's key, for rows of equal form
 
 
 class Session:
@@ -239,7 +240,7 @@ class Session:
         if not self._commanded:
             self._interruption.clear()
         if self.memory.limit or self.memory.base:  # the previous statement used memory
-            self._weigh_variables()
+            self._measure_variables()
             self.memory.start()
         if len(text) > LONG_TEXT:
             self.memory.keep(memory.size_of(text))
@@ -270,9 +271,9 @@ class Session:
 
     def _run_text(self, text: str) -> Result | list[Result]:
         if len(text) >= MANY_ROWS:
-            alike = rows_of(text)
+            equal_rows = rows_of(text)
             with out_of_turn():
-                answer = None if alike is None else self._run_alike(alike)
+                answer = None if equal_rows is None else self._run_equal_rows(equal_rows)
             if answer is not None:
                 return answer
         statements = _ENDS.get(text)
@@ -373,10 +374,10 @@ class Session:
             dismantle([own])
         return None
 
-    def _run_alike(self, rows: RowsAlike) -> Result | None:
+    def _run_equal_rows(self, rows: RowsAlike) -> Result | None:
         """Runs an INSERT of rows of equal form; None if its text must be planned separately."""
         first = [column[0] for column in rows.columns]
-        shape = StatementShape(rows.shape, rows.letters + ALIKE)
+        shape = StatementShape(rows.shape, rows.letters + EQUAL_ROWS)
         cached = self.services.plans.find(shape, self, first)
         if cached is REFUSED or self.rights.by_columns or self.reads_at is not None:
             return None
@@ -552,7 +553,7 @@ class Session:
         self, *, isolation: str | None = None, read_only: bool | None = None
     ) -> None:
         """Sets the characteristics of only the next transaction (SET TRANSACTION)."""
-        self.transactions.tell_next(isolation, read_only)
+        self.transactions.set_next(isolation, read_only)
 
     def forget_next_transaction(self) -> None:
         """Gives the next transaction the session's characteristics."""
@@ -789,7 +790,7 @@ class Session:
             self.memory.base -= memory.size_of(before[0])
         self.user_variables[name] = variable_of(value, kind)
 
-    def _weigh_variables(self) -> None:
+    def _measure_variables(self) -> None:
         """Computes the variables' size again: a failed statement has restored their values."""
         self.memory.base = sum(memory.size_of(value) for value, _ in self.user_variables.values())
 

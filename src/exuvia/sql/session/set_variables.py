@@ -141,7 +141,7 @@ def _session(session: SessionApi, item: Assignment) -> Refused | None:
     name = variables.canonical(item.name)
     if item.value is None:
         session.settings.reset_session(name)
-        _bring_other(session, name)
+        _set_counterpart(session, name)
         if name == "tidb_snapshot":
             session.snapshot_time = None
         return None
@@ -155,13 +155,13 @@ def _session(session: SessionApi, item: Assignment) -> Refused | None:
         session.snapshot_time = time
         return None
     warning = session.settings.set_session(name, value)
-    _bring_other(session, name)
+    _set_counterpart(session, name)
     if name == "last_insert_id":
         session.last_insert_id = int(session.settings.get(name))
     return warning
 
 
-def _bring_other(session: SessionApi, name: str) -> None:
+def _set_counterpart(session: SessionApi, name: str) -> None:
     """Sets the default collation of a changed character set, or the charset of a collation."""
     kind, _, of_what = name.rpartition("_")
     if of_what not in ("connection", "database", "server"):
@@ -358,7 +358,7 @@ def hinted(
     if not set_var_hints:
         return work()
     before: dict[str, str] = {}
-    errors = [_give(settings, hint, before) for hint in set_var_hints]
+    errors = [_apply_hint(settings, hint, before) for hint in set_var_hints]
     try:
         answer = work()
     finally:
@@ -369,7 +369,9 @@ def hinted(
     return answer
 
 
-def _give(settings: SessionSettings, hint: SetVarHint, before: dict[str, str]) -> Refused | None:
+def _apply_hint(
+    settings: SessionSettings, hint: SetVarHint, before: dict[str, str]
+) -> Refused | None:
     if not hint.name:
         return ErrWarnOptimizerHintUnsupportedHint(hint.value)
     if variables.canonical(hint.name) not in variables.VARIABLES:

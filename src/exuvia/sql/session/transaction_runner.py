@@ -113,7 +113,7 @@ class TransactionRunner:
         self.locker = Locker()
         self.next_is_read_only: bool | None = None
         self.next_isolation = ""
-        self.is_next_told = False
+        self.is_next_set = False
 
     # -- the open transaction ----------------------------------------------------------------------
 
@@ -145,17 +145,17 @@ class TransactionRunner:
         following = self.next_is_read_only
         return self._session.settings.read_only if following is None else following
 
-    def tell_next(self, isolation: str | None, read_only: bool | None) -> None:
+    def set_next(self, isolation: str | None, read_only: bool | None) -> None:
         """Sets the characteristics of the next transaction; None leaves one unchanged."""
         if isolation is not None:
             self.next_isolation = isolation
         if read_only is not None:
             self.next_is_read_only = read_only
-        self.is_next_told = self.next_is_read_only is not None or self.next_isolation != ""
+        self.is_next_set = self.next_is_read_only is not None or self.next_isolation != ""
 
     def forget_next(self) -> None:
         """Drops the values of SET TRANSACTION, which apply to one transaction."""
-        self.next_is_read_only, self.next_isolation, self.is_next_told = None, "", False
+        self.next_is_read_only, self.next_isolation, self.is_next_set = None, "", False
 
     def commit(self) -> None:
         """Commits the open transaction, if any.
@@ -372,7 +372,7 @@ class TransactionRunner:
                 return None
             current.answered |= result is not None
             return result
-        if current is not None or not session.settings.autocommit or self.is_next_told:
+        if current is not None or not session.settings.autocommit or self.is_next_set:
             return None
         try:
             services.member.guarding()
@@ -450,7 +450,7 @@ class TransactionRunner:
             if locks is not None:
                 self._ask_ahead(open_.txn)
             tables: list[Table] = []
-            if self.is_next_told:
+            if self.is_next_set:
                 context.reading = tables.append
             result = work(context)
             if context.warnings:

@@ -236,7 +236,7 @@ class Explaining(ExplainedStatement):
                 None if plan.is_aggregated or one is below else _last(one, below),
             ):
                 if operator is not None:
-                    operator.done.rows = steps.given.rows
+                    operator.done.rows = steps.returned.rows
             if plan.is_aggregated or plan.is_distinct:
                 one.done.rows = before_limit.rows
             top.done.rows = len(answer.rows)
@@ -297,10 +297,10 @@ class Explaining(ExplainedStatement):
             rows = min(top.rows or 0.0, most)
             if top.name == "Sort":  # Sort and Limit together
                 top.name, top.info, top.rows = "TopN", f"{top.info}, {info}", rows
-                steps = steps._replace(given=steps.sorted)
+                steps = steps._replace(returned=steps.sorted)
             else:
                 top = Operator("Limit", rows, info=info, below=[top])
-                top.done = steps.given
+                top.done = steps.returned
         if plan is not None and self.watch is not None:
             plan.filter = WatchedFilter(filtering, self.watch, steps)
         return top, steps

@@ -74,13 +74,13 @@ class KeptPlan(Plan):
             return None
         if self.notes:
             return None  # the warnings may not apply
-        if not self._answers_alike(table):
+        if not self._has_same_flags(table):
             return None
         plan = copy(self)
         plan.table = table
         return plan
 
-    def _answers_alike(self, table: Table) -> bool:
+    def _has_same_flags(self, table: Table) -> bool:
         """Whether its columns have the same flags there; clients read key flags."""
         at = [table.position(column.origin) for column in self.columns if column.origin]
         was, now = self.table.info.cols, table.info.cols

@@ -45,7 +45,7 @@ from exuvia.sql.cells import (
     Assign,
     assign_to,
     is_dated,
-    meant_for,
+    literal_for,
     narrowed,
     on_day,
 )
@@ -77,7 +77,7 @@ def constant_default(column: ColumnInfo) -> Value:
 
 
 def source_of(column: ColumnInfo) -> ColumnSource | None:
-    """Returns a function to the column's default; None if `constant_default` is enough."""
+    """Returns the function that computes the default; None if `constant_default` is enough."""
     if column.auto_increment or column.is_generated:
         return None
     if is_now_default(column):
@@ -250,7 +250,7 @@ def _step(
         return AssignmentStep(position, column, lambda row, at: row[place], tree.type, mode)
     if is_default(tree):
         return AssignmentStep(position, column, lambda row, at: default_for(column, at), None)
-    tree = meant_for(column, tree)
+    tree = literal_for(column, tree)
     constant = constant_of(tree)
     if constant is not None:
         kind = expressions.constant_type(tree, binding)

@@ -65,7 +65,7 @@ from exuvia.sql.bind.scope import stored
 from exuvia.sql.cells import (
     AssignMany,
     assign_many_to,
-    meant_for,
+    literal_for,
 )
 from exuvia.sql.expr import Column, walk
 from exuvia.sql.expressions import Compiled, Visible, constant_of
@@ -143,7 +143,7 @@ def with_numbers(node: Insert, binding: Binding) -> Insert:
     copied = query.copy()
     for item, column in zip(copied.expressions, columns, strict=False):
         literal = item.unalias()
-        literal.replace(meant_for(column, literal.copy()))
+        literal.replace(literal_for(column, literal.copy()))
     return evolve(node, query=copied)
 
 
@@ -309,7 +309,7 @@ class InsertTarget:
         if self.random is not None:
             numbered.insert(0, table.position(self.random.name.L))
         # AUTO_RANDOM, else AUTO_INCREMENT; if a table has both they get the same number
-        self.auto, self.beside, *_ = (*numbered, -1, -1)
+        self.auto, self.second_auto, *_ = (*numbered, -1, -1)
         self.numbered = frozenset(numbered)
         self.auto_is_named = self.auto in positions
         self.greatest_id = math.inf  # the greatest value of the column with generated ids
@@ -495,7 +495,7 @@ class InsertValues(KeptPlan):
             if column.is_generated and loads_a_dump(binding):
                 return default_cell(column)
             raise ErrBadGeneratedColumn(column.name.O, self.table.info.name.O)
-        tree = meant_for(column, tree)
+        tree = literal_for(column, tree)
         constant = constant_of(tree)
         if constant is not None:
             # one storer for all constants of a type in a column. The length of a text is not part
@@ -555,7 +555,7 @@ class InsertAlike(InsertValues):
         for (position, column), tree in zip(target.named, row, strict=True):
             if is_default(tree) or column.is_generated or constant_of(tree) is None:
                 return None
-            tree = meant_for(column, tree)
+            tree = literal_for(column, tree)
             kind = expressions.constant_type(tree, binding)
             loss = loss_of(column, kind, True)
             if loss is not None and column.type.family != Family.STRING:
@@ -785,8 +785,8 @@ class RowInserter:
         try:
             self._rows += 1
             new_id = self._number(row) if self._target.auto >= 0 else 0
-            if self._target.beside >= 0:
-                self._number_beside(row)
+            if self._target.second_auto >= 0:
+                self._number_second(row)
             handle = None
             if self._target.is_hidden_id:
                 handle = keys.i64(self._ids.next("rowid"))
@@ -849,9 +849,9 @@ class RowInserter:
             self._ids.rebase(int(value))
         return 0
 
-    def _number_beside(self, row: Row) -> None:
+    def _number_second(self, row: Row) -> None:
         """Sets the AUTO_INCREMENT column of a table that also has an AUTO_RANDOM key."""
-        position = self._target.beside
+        position = self._target.second_auto
         value = row[position]
         if value is not None and (value or self._zero_is_an_id):
             if value > 0:

@@ -267,7 +267,7 @@ class PartitionWrites:
         rows, modified = self._counts.get(part.physical_id, (0, 0))
         self._counts[part.physical_id] = rows + more, modified + 1
 
-    def tell_counts(self) -> None:
+    def add_counts(self) -> None:
         """Adds the statement's counts to each partition and to the whole table."""
         counts, self._counts = self._counts, {}
         for physical_id, (rows, modified) in counts.items():
@@ -552,7 +552,7 @@ class RowWriter:
         if checker is not None:
             checker.settle(self._spread)
         if self._parts is not None:
-            self._parts.tell_counts()
+            self._parts.add_counts()
         elif self._modified:
             self._context.counted(self._table.physical_id, self._rows, self._modified)
             self._rows = self._modified = 0

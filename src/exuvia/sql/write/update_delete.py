@@ -234,7 +234,7 @@ class UpdateFound(Plan):
 
     def _placed(self, tree: Tree) -> Tree | int:
         """The tree, or its index among the values that the query computes."""
-        is_bytes = isinstance(tree, exp.HexString | exp.BitString)  # or a number: `meant_for`
+        is_bytes = isinstance(tree, exp.HexString | exp.BitString)  # or a number: `literal_for`
         if is_bytes or is_default(tree) or constant_of(tree) is not None:
             return tree
         if self._single and not walks.find(tree, exp.Query):
