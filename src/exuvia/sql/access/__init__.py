@@ -1,1 +1,1 @@
-"""How the rows of one table are found: by key where the WHERE allows it."""
+"""Finds the rows of one table: by key where the WHERE allows it, otherwise by a scan."""

@@ -1,1 +1,1 @@
-"""Trees to typed expressions: from here on nothing guesses."""
+"""Syntax trees to typed expressions: every later step relies on these types."""

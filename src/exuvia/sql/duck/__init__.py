@@ -1,1 +1,1 @@
-"""Typed expressions to DuckDB: what is relational in a query."""
+"""Typed expressions rendered as DuckDB SQL: joins, grouping, ordering, set operations."""

@@ -1,4 +1,4 @@
-"""Rules for existing rows, which have to satisfy what new rows do.
+"""Rules for existing rows, which have to satisfy the same rules as new rows.
 
 The pipeline imports `judge` by its name (pipeline/verify/rules.py): do not rename it.
 
@@ -237,7 +237,7 @@ class _Rule:
         self._columns = [table.info.cols[n] for n in self.positions]
 
     def text(self, row: Row) -> str:
-        """(id=7, a=-1): the primary key, and what the rule reads."""
+        """(id=7, a=-1): the primary key, and the columns that the rule reads."""
         texts = [
             f"{column.name.O}={'NULL' if value is None else text_of(value, column.type)}"
             for column, value in zip(self._columns, row, strict=True)
