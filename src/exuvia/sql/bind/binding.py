@@ -9,7 +9,7 @@
     setting(CURRENT_DATABASE)         the current database       a name without a database
     setting(PLAN_BASELINES)           the session's bindings     the planner
     variable(OPEN, name)              kind, scale, collation     @name
-    variable(USER, name)              the whole type of @name    @name in a column sent to the client
+    variable(USER, name)              the whole type of @name    @name in a column that is sent
     variable(SESSION | GLOBAL, name)   the type of @@name         @@name, @@global.name
     decimal(number)                   precision and scale        an expression with that parameter
 
