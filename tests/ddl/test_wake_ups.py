@@ -112,7 +112,7 @@ def test_a_job_finishes_with_one_wake_up_alone(only):
 def test_without_any_wake_up_it_does_not():
     """Else the tests above prove nothing."""
     running = Running([])
-    time_up = pytest.raises(Unavailable, match="goes on")
+    time_up = pytest.raises(Unavailable, match="continues")
     try:
         with time_up:
             running.submitter.submit(requests.create_database("d"), timeout_s=0.5)
