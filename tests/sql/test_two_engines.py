@@ -6,6 +6,7 @@ decimals, moments and a partitioned table. Each runs row by row and through Duck
 
 import os
 import random
+import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from exuvia.base.errors import Refused
-from exuvia.base.mysql_errors import ErrDataOutOfRange, ErrUnknown
+from exuvia.base.mysql_errors import ErrDataOutOfRange, ErrMaxExecTimeExceeded, ErrUnknown
 from exuvia.sql.select import stream
 from exuvia.sql.session.session import Session
 from support.world import World, run
@@ -291,3 +292,139 @@ def test_the_engines_agree_on(text: str, world: World, monkeypatch: pytest.Monke
         answers.append(answer(session, text))
     assert answers[0] == answers[1]
     assert answers[0] and answers[0] != ErrUnknown.code
+
+
+# -- statements whose answer is known --------------------------------------------------------------
+
+OTHERS = (
+    "CREATE TABLE r (id int PRIMARY KEY, x int, t varchar(20), y year, dt date, KEY (x), KEY (y),"
+    " KEY (dt))",
+    "INSERT INTO r VALUES (1, 1, 'a', 2024, '2024-01-01'), (2, 2, 'b', 2001, '2024-01-02'),"
+    " (3, NULL, NULL, NULL, NULL), (4, 1, 'd', 1999, '1999-01-01')",
+    "CREATE TABLE s (id int PRIMARY KEY, r int, v int, KEY (r))",
+    "INSERT INTO s VALUES (1, 1, 24), (2, 1, 1), (3, 2, 240101), (4, NULL, NULL), (5, 9, 20240102)",
+    "CREATE TABLE k (k int, v int)",
+    "INSERT INTO k VALUES (1, 2), (2, 3), (3, 4), (5, 6), (NULL, 1)",
+    "CREATE DATABASE elsewhere",
+    "CREATE TABLE elsewhere.s (id int PRIMARY KEY, r int)",
+    "INSERT INTO elsewhere.s VALUES (1, 7), (2, 8)",
+    "CREATE SEQUENCE sq NOCACHE",
+)
+_LAST = "18446744073709551615"
+KNOWN: tuple[tuple[str, Any], ...] = (
+    # a common table expression that depends on the row around it, read further in
+    (
+        "SELECT r.id, (WITH w AS (SELECT r.id AS x) SELECT (SELECT MAX(x) FROM w)) FROM r",
+        [(1, 1), (2, 2), (3, 3), (4, 4)],
+    ),
+    (
+        "SELECT r.id, (WITH w AS (SELECT v FROM s WHERE s.r = r.id) SELECT COUNT(*) FROM k"
+        " WHERE k.k IN (SELECT v FROM w)) FROM r",
+        [(1, 1), (2, 0), (3, 0), (4, 0)],
+    ),
+    # a join within a subquery whose condition names the row around it
+    (
+        "SELECT r.id, (SELECT GROUP_CONCAT(s.id ORDER BY s.id) FROM s JOIN k ON k.k + r.id = s.id)"
+        " FROM r",
+        [(1, "2,3,4"), (2, "3,4,5"), (3, "4,5"), (4, "5")],
+    ),
+    # an equality with a subquery that depends on a table that is read later
+    (
+        "SELECT r.id, s.id, k.k FROM r, s, k WHERE s.id"
+        " + (SELECT MAX(z.v) FROM k z WHERE z.k = k.k) = r.id + 2 AND k.k = 1",
+        [(1, 1, 1), (2, 2, 1), (3, 3, 1), (4, 4, 1)],
+    ),
+    # aggregates of no rows beside a column of the row around them
+    (
+        "SELECT r.id, (SELECT COUNT(*) + r.id FROM s WHERE s.r = r.id) FROM r",
+        [(1, 3), (2, 3), (3, 3), (4, 4)],
+    ),
+    (
+        "SELECT r.id, (SELECT COUNT(*) FROM s WHERE s.r = r.id HAVING r.id > 2) FROM r",
+        [(1, None), (2, None), (3, 0), (4, 0)],
+    ),
+    # the largest LIMIT and OFFSET
+    (f"SELECT r.id FROM r JOIN k ON k.k = r.id ORDER BY 1 LIMIT 1, {_LAST}", [(2,), (3,)]),
+    (f"SELECT id FROM r UNION SELECT 7 ORDER BY 1 LIMIT 3, {_LAST}", [(4,), (7,)]),
+    (f"SELECT DISTINCT r.id FROM r JOIN k ORDER BY 1 LIMIT {_LAST} OFFSET 2", [(3,), (4,)]),
+    (f"SELECT r.id FROM r JOIN k LIMIT 2 OFFSET {_LAST}", []),
+    # values of a query are no literals: 24 is no year 2024, 240101 is no date
+    ("SELECT id FROM r WHERE y IN (SELECT v FROM s)", []),
+    ("SELECT id FROM r WHERE dt IN (SELECT v FROM s)", [(2,)]),
+    # a quotient beside a column of a query, which is rounded
+    ("SELECT id FROM r WHERE x / 3 IN (SELECT x / 3 FROM r)", [(1,), (2,), (4,)]),
+    (
+        "SELECT x / 3 > ANY (SELECT x / 3 FROM r i WHERE i.id = r.id) FROM r WHERE id < 3",
+        [(0,), (0,)],
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def known(world: World) -> Session:
+    session = world.session()
+    for text in ("CREATE DATABASE IF NOT EXISTS engines", "USE engines", *OTHERS):
+        run(session, text)
+    return session
+
+
+@pytest.mark.parametrize(("text", "expected"), KNOWN)
+@pytest.mark.parametrize("steps", [1 << 30, -1], ids=["python", "duckdb"])
+def test_the_answer_is_known(
+    known: Session, monkeypatch: pytest.MonkeyPatch, steps: int, text: str, expected: Any
+) -> None:
+    monkeypatch.setattr(stream, "MOST_STEPS", steps)
+    assert Counter(map(tuple, run(known, text).rows)) == Counter(expected)
+
+
+@pytest.mark.parametrize(
+    "expression", ["RAND() < 2 AND NEXTVAL(sq) > 0", "NEXTVAL(sq) > 0 AND RAND() < 2"]
+)
+def test_a_query_given_up_leaves_no_trace(
+    known: Session, monkeypatch: pytest.MonkeyPatch, expression: str
+) -> None:
+    monkeypatch.setattr(stream, "MOST_STEPS", 12)
+    for text, times in (
+        (f"SELECT COUNT(*) FROM r JOIN k WHERE {expression}", 20),
+        (f"SELECT COUNT({expression}) FROM r JOIN k", 20),
+        (f"SELECT COUNT(*) FROM r JOIN k ON {expression}", 20),
+        (f"VALUES ROW({expression}), ROW((SELECT COUNT(*) FROM r JOIN k))", 1),
+    ):
+        before = run(known, "SELECT NEXTVAL(sq)").rows[0][0]
+        run(known, text)
+        taken = run(known, "SELECT NEXTVAL(sq)").rows[0][0] - before - 1
+        assert taken == times, text
+
+
+def test_a_random_column_is_sorted_by_what_is_shown(
+    known: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "MOST_STEPS", 1 << 30)
+    found = [row[0] for row in run(known, "SELECT RAND() AS x FROM r JOIN k ORDER BY x").rows]
+    assert found == sorted(found)
+
+
+def test_more_memory_than_the_quota_is_left_to_duckdb(
+    known: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "MOST_STEPS", 1 << 30)
+    text = "SELECT COUNT(*) FROM (SELECT REPEAT('x', 200000 + r.id) AS t FROM r JOIN k) q"
+    run(known, "SET tidb_mem_quota_query = 3000000")
+    try:
+        assert run(known, text).rows == [[20]]
+    finally:
+        run(known, "SET tidb_mem_quota_query = DEFAULT")
+
+
+def test_a_loop_without_rows_ends_in_time(known: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "MOST_STEPS", 1 << 30)
+    tables = " JOIN ".join(f"k k{n}" for n in range(10))
+    run(known, "SET max_execution_time = 50")
+    try:
+        begun = time.monotonic()
+        with pytest.raises(Refused) as caught:
+            run(known, f"SELECT COUNT(*) FROM {tables}")
+        assert caught.value.code == ErrMaxExecTimeExceeded.code
+        assert time.monotonic() - begun < 5
+    finally:
+        run(known, "SET max_execution_time = 0")

@@ -383,11 +383,15 @@ def _null_safe(call: Call, arguments: list[Compiled]) -> Compiled:
     return run
 
 
+_EXACT = frozenset((Family.INT, Family.UINT, Family.DECIMAL))  # equal numbers have one hash
+
+
 def _in(call: Call, arguments: list[Compiled]) -> Compiled:
     needle, *items = arguments
     key = key_of(call.arguments[0], call.extra[0]) or (lambda value: value)
     comparisons = [comparison("=")(call, [needle, item]) for item in items]
-    same = len({argument.family for argument in call.arguments}) == 1
+    families = {argument.family for argument in call.arguments}
+    same = len(families) == 1 or families <= _EXACT
 
     def by_set(row: Row, env: Env) -> int | None:
         value = needle(row, env)

@@ -66,6 +66,8 @@ from exuvia.sql.select.tree import (
 
 _REFERENCE = re.compile(r"\bx\d+t\d+\b(?!\.)")
 """The name of an item of FROM (Build.name) that is no part of a column's name."""
+_MOST_ROWS = (1 << 63) - 1
+"""The largest LIMIT and OFFSET of DuckDB."""
 _QUANTIFIED = {"=": "=", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 
 
@@ -419,8 +421,8 @@ def _direction(descending: bool) -> str:
 
 
 def _limit_clause(limit: RowLimit) -> str:
-    sql = "" if limit.most is None else f" LIMIT {min(limit.most, (1 << 63) - 1)}"
-    return sql + (f" OFFSET {limit.skip}" if limit.skip else "")
+    sql = "" if limit.most is None else f" LIMIT {min(limit.most, _MOST_ROWS)}"
+    return sql + (f" OFFSET {min(limit.skip, _MOST_ROWS)}" if limit.skip else "")
 
 
 def _names(columns: Sequence[OutputColumn]) -> str:

@@ -32,16 +32,17 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace as evolve
 
-from exuvia.base.interruption import checked
+from exuvia.base.errors import Refused
+from exuvia.base.interruption import checked, current
 from exuvia.base.memory import size_of_rows
-from exuvia.base.mysql_errors import ErrSubqueryNo1Row
+from exuvia.base.mysql_errors import ErrMemoryExceedForQuery, ErrSubqueryNo1Row
 from exuvia.base.types import Family, FieldType, TypeCode, Value
 from exuvia.sql import types
 from exuvia.sql.access.choose import Shares, WantedOrder, choose
 from exuvia.sql.access.filtering import long_columns
 from exuvia.sql.access.paths import Path, has_equality, over_partitions
 from exuvia.sql.access.ranger import Term, Terms
-from exuvia.sql.bind.operators import boolean, compare, membership
+from exuvia.sql.bind.operators import boolean, comparable, compare
 from exuvia.sql.bind.scope import local
 from exuvia.sql.duck.render import divides
 from exuvia.sql.env import Compiled, Env, Execution
@@ -115,14 +116,28 @@ def streamed(query: QueryTree, build: Build) -> list[Row] | None:
     """The rows of a query; None, without any effect, if DuckDB has to run it."""
     context = build.context
     warnings, tracker = len(context.warnings), context.tracker
-    claimed = tracker.kept
+    claimed, passing = tracker.kept, tracker.passing
     try:
         return list(_Stream(build).query(query, 0)([]))
     except _LeftToDuckDB:
-        del context.warnings[warnings:]
-        return None
+        pass
+    except Refused as error:
+        if error.code != ErrMemoryExceedForQuery.code:  # DuckDB may need less memory
+            raise
+        tracker.passing = passing
     finally:
         tracker.kept = claimed
+    del context.warnings[warnings:]
+    return None
+
+
+class _Common(NamedTuple):
+    """The rows of a common table expression, from the first `start` values of a row. `outer`: the
+    offsets of the frames that it depends on."""
+
+    rows: Rows
+    start: int
+    outer: frozenset[int]
 
 
 class _Condition(NamedTuple):
@@ -148,10 +163,12 @@ class _Stream:
     def __init__(self, build: Build) -> None:
         self._build = build
         self._context = build.context
+        self._interruption = current()
         self._left = MOST_STEPS
         self._bytes = 0
         self._offsets: dict[Frame, int] = {}
-        self._bases: dict[CommonTable, tuple[Rows, int]] = {}
+        self._bases: dict[CommonTable, _Common] = {}
+        self._compiled: dict[tuple[QueryTree, int], tuple[Rows, frozenset[int]]] = {}
         self._outer = [set[int]()]  # offsets of outer frames, used by the queries being compiled
         self._used: dict[FromLeaf, set[int]] = {}
 
@@ -159,6 +176,8 @@ class _Stream:
         self._left -= count
         if self._left < 0:
             raise _LeftToDuckDB
+        if self._interruption.reason is not None:
+            raise self._interruption.reason
 
     # -- queries -----------------------------------------------------------------------------------
 
@@ -173,7 +192,8 @@ class _Stream:
                 raise _LeftToDuckDB
             for table in query.tables:
                 assert table.query is not None
-                self._bases[table] = self._once(table.query, base), base
+                rows, outer = self._once(table.query, base)
+                self._bases[table] = _Common(rows, base, outer)
             return self.query(query.body, base)
         if isinstance(query, RowValues):
             return self._row_values(query, base)
@@ -184,11 +204,11 @@ class _Stream:
         inner, place = self.query(query.inner, base), query.place
         return lambda row: ([values[place]] for values in inner(row))
 
-    def _once(self, query: QueryTree, base: int) -> Rows:
-        """As `query`; one that does not depend on the row around it is computed once."""
-        rows, is_correlated = self._correlated(query, base)
-        if is_correlated:
-            return rows
+    def _once(self, query: QueryTree, base: int) -> tuple[Rows, frozenset[int]]:
+        """As `_correlated`; a query that does not depend on the row around it is computed once."""
+        rows, outer = self._correlated(query, base)
+        if outer:
+            return rows, outer
         cached: list[list[Row]] = []
 
         def remembered(row: Row) -> Iterable[Row]:
@@ -196,15 +216,19 @@ class _Stream:
                 cached.append(list(rows(row)))
             return cached[0]
 
-        return remembered
+        return remembered, outer
 
-    def _correlated(self, query: QueryTree, base: int) -> tuple[Rows, bool]:
-        """The rows of a query, and whether it depends on the row around it."""
-        self._outer.append(set())
-        rows = self.query(query, base)
-        offsets = self._outer.pop()
-        self._outer[-1] |= offsets
-        return rows, any(offset < base for offset in offsets)
+    def _correlated(self, query: QueryTree, base: int) -> tuple[Rows, frozenset[int]]:
+        """The rows of a query, and the offsets of the frames around it that it depends on."""
+        found = self._compiled.get((query, base))
+        if found is None:
+            self._outer.append(set())
+            rows = self.query(query, base)
+            offsets = self._outer.pop()
+            found = rows, frozenset(offset for offset in offsets if offset < base)
+            self._compiled[query, base] = found
+        self._outer[-1] |= found[1]
+        return found
 
     def _set_operation(self, query: SetOperation, base: int) -> Rows:
         parts = []
@@ -272,8 +296,11 @@ class _Stream:
         frame, env = block.frame, self._context
         exprs = [item.expr for item in block.items] + [key for key, _ in block.order]
         exprs += [expr for expr in (block.where, block.having) if expr is not None] + block.group
-        if block.rollup or any(not _is_repeatable(expr) for expr in exprs):
+        if block.rollup or not all(_is_repeatable(expr) for expr in exprs):
             raise _LeftToDuckDB
+        shown = [item.expr for item in block.items]
+        if any(key in shown and _is_volatile(key) for key, _ in block.order):
+            raise _LeftToDuckDB  # the value that is shown is the one to sort by
         self._offsets[frame] = base
         width = base + len(frame.fields)
         extend = self._source(block, base, width)
@@ -414,7 +441,7 @@ class _Stream:
 
     def _subquery(self, expr: Subquery, place: Callable[[Expr], Expr], width: int) -> Expr:
         query: QueryTree = expr.query
-        rows = self._once(query, width)
+        rows, _ = self._once(query, width)
         if expr.kind == "scalar":
 
             def scalar(row: Row, env: Env) -> Value:
@@ -446,7 +473,7 @@ class _Stream:
             column = Column(
                 type=query.columns[n].type, coercibility=query.levels[n], position=width + n
             )
-            terms.append(compare(sign, place(operand), local(column, zone)))
+            terms.append(compare(sign, _rounded(place(operand), operand), local(column, zone)))
         test = terms[0]
         for term in terms[1:]:
             test = boolean("and", test, term)
@@ -490,25 +517,35 @@ class _Stream:
         is_plain = isinstance(expr, Subquery) and expr.kind in ("in", SEMI)
         if not isinstance(expr, Subquery) or not is_plain or len(expr.operands) > 1:
             return expr
-        query: QueryTree = expr.query
-        rows, is_correlated = self._correlated(query, width)
-        if is_correlated:
+        if divides(expr.operands[0]):
             return expr
-        kind, level, zone = query.columns[0].type, query.levels[0], self._context.zone
-        values = [
-            local(Constant(type=kind, coercibility=level, value=row[0]), zone)
-            for row in rows([None] * width)
-        ]
+        query: QueryTree = expr.query
+        rows, outer = self._correlated(query, width)
+        if outer:
+            return expr
+        kind, level = query.columns[0].type, query.levels[0]
+        values = [row[0] for row in rows([None] * width)]
         if not values:
             return Constant(type=types.BOOLEAN, value=0)
-        return membership(expr.operands[0], values)
+        # compared as a column is: a literal has rules of its own beside a year or a date
+        column = Column(type=kind, coercibility=level, position=-1)
+        (needle, item), collate = comparable(
+            (expr.operands[0], local(column, self._context.zone)), "in"
+        )
+        items = []
+        for value in values:
+            constant = Constant(type=kind, coercibility=level, value=value)
+            items.append(replaced(item, {column: constant}.get))
+        return boolean("in", needle, *items, extra=(collate, True))
 
     def _conditions(self, expr: Expr, base: int) -> list[_Condition]:
         """The parts of a condition that all must be true."""
         conditions = []
         for part in _conjuncts(expr):
             needs = frozenset(position for position in columns_of(part) if position >= base)
-            is_whole = any(isinstance(node, ComputedValue) for node in walk(part))
+            is_whole = any(
+                isinstance(node, ComputedValue) or _has_own_value(node) for node in walk(part)
+            )
             conditions.append(_Condition(part, needs, is_whole, predicate(part)))
         return conditions
 
@@ -580,7 +617,7 @@ class _Stream:
             for part in join.conditions
             for condition in self._conditions(place(part), base)
         ]
-        if any(part.is_whole or not _is_repeatable(part.expr) for part in conditions):
+        if any(condition.is_whole for condition in conditions):
             raise _LeftToDuckDB
         return conditions
 
@@ -683,9 +720,9 @@ class _Stream:
         condition itself is evaluated again."""
         start, end = item.places.start, item.places.stop
         for condition in conditions:
-            sides = _equality(condition.expr)
+            sides = None if condition.is_whole else _equality(condition.expr)
             for own, other in (sides, sides[::-1]) if sides else ():
-                mine = {place for place in columns_of(own) if place >= base}
+                mine = columns_of(own)  # without outer ones: the dictionary serves all outer rows
                 theirs = {place for place in columns_of(other) if place >= base}
                 if not mine or not mine <= set(item.places) or not theirs or not theirs <= read:
                     continue
@@ -763,7 +800,7 @@ class _Stream:
         """The rows of an item, read once."""
         if isinstance(leaf, DerivedRef):
             columns = _columns(leaf, block.frame)
-            inner = self._once(leaf.query, base)
+            inner, _ = self._once(leaf.query, base)
             cached: list[tuple[Iterable[Row], list[Row]]] = []
 
             def derived(row: Row) -> Iterable[Row]:
@@ -776,7 +813,8 @@ class _Stream:
         if isinstance(leaf, CommonRef):
             if leaf.table not in self._bases:
                 raise _LeftToDuckDB
-            common, start = self._bases[leaf.table]
+            common, start, outer = self._bases[leaf.table]
+            self._outer[-1] |= outer  # whoever reads it depends on what it depends on
             return lambda row: common(row[:start])
         scan = leaf.scan
         if isinstance(scan, RowsScan):
@@ -924,15 +962,28 @@ def _key(kind: FieldType, collate: str) -> Callable[[Value], Value]:
     return equal_key(kind)
 
 
+def _is_volatile(expr: Expr) -> bool:
+    """Whether it may have another value each time."""
+    return any(_has_own_value(node) for node in walk(expr))
+
+
+def _has_own_value(node: Expr) -> bool:
+    if isinstance(node, Call):
+        function = FUNCTIONS.get(node.function)
+        return function is not None and function.volatile
+    return isinstance(node, Assign)
+
+
 def _is_repeatable(expr: Expr) -> bool:
     """Whether a run that was given up leaves no trace."""
     for node in walk(expr):
-        if isinstance(node, Assign):
+        if not _has_own_value(node):
+            continue
+        if not isinstance(node, Call):
             return False
-        if isinstance(node, Call) and node.function not in _REPEATABLE:
-            function = FUNCTIONS.get(node.function)
-            if function is not None and function.volatile:
-                return node.function in _WITHOUT_ARGUMENTS and not node.arguments
+        is_bare = node.function in _WITHOUT_ARGUMENTS and not node.arguments
+        if node.function not in _REPEATABLE and not is_bare:
+            return False
     return True
 
 
@@ -991,6 +1042,14 @@ def _finished(placed: Expr, expr: Expr) -> Compiled:
     if expr.family is not Family.DECIMAL or not divides(expr):
         return call
     return lambda row, env: in_digits(call(row, env), expr)
+
+
+def _rounded(placed: Expr, expr: Expr) -> Expr:
+    """The operand that is compared with a column of a query: as such, a quotient is rounded."""
+    if not divides(expr):
+        return placed
+    call = _finished(placed, expr)
+    return ComputedValue(type=placed.type, coercibility=placed.coercibility, call=call)
 
 
 def _sorted(
