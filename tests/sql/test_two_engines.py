@@ -351,6 +351,9 @@ KNOWN: tuple[tuple[str, Any], ...] = (
     # values of a query are no literals: 24 is no year 2024, 240101 is no date
     ("SELECT id FROM r WHERE y IN (SELECT v FROM s)", []),
     ("SELECT id FROM r WHERE dt IN (SELECT v FROM s)", [(2,)]),
+    # only a constant beside a year is one
+    ("SELECT x FROM r WHERE x IN (1, 2, y)", [(1,), (2,), (1,)]),
+    ("SELECT x FROM r WHERE x BETWEEN 2 AND y", [(2,)]),
     # a quotient beside a column of a query, which is rounded
     ("SELECT id FROM r WHERE x / 3 IN (SELECT x / 3 FROM r)", [(1,), (2,), (4,)]),
     (

@@ -84,7 +84,8 @@ def joined(name: str, terms: Sequence[Expr]) -> Expr:
 def comparable(arguments: Sequence[Expr], operation: str) -> tuple[tuple[Expr, ...], str]:
     """The arguments converted to a common type, and the collation of their comparison."""
     arguments, _ = all_stored(arguments)
-    if any(is_year(argument) for argument in arguments):
+    of_years = arguments[:1] if operation in ("in", "between") else arguments
+    if any(is_year(argument) for argument in of_years):
         arguments = [
             argument if is_year(argument) else _whole_year(argument) for argument in arguments
         ]
