@@ -360,6 +360,17 @@ KNOWN: tuple[tuple[str, Any], ...] = (
         "SELECT x / 3 > ANY (SELECT x / 3 FROM r i WHERE i.id = r.id) FROM r WHERE id < 3",
         [(0,), (0,)],
     ),
+    # two tables of one name
+    ("SELECT s.id, e.r FROM s JOIN elsewhere.s e WHERE s.id = 1", [(1, 7), (1, 8)]),
+    (
+        "SELECT engines.s.id, elsewhere.s.r FROM engines.s JOIN elsewhere.s WHERE engines.s.id = 1",
+        [(1, 7), (1, 8)],
+    ),
+    (
+        "SELECT engines.s.id, elsewhere.s.r FROM engines.s JOIN elsewhere.s"
+        " ON engines.s.id = elsewhere.s.id WHERE elsewhere.s.r = 7",
+        [(1, 7)],
+    ),
 )
 
 

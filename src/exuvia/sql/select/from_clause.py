@@ -437,7 +437,8 @@ class _From:
             database = table.database.db_name.O
             fields.append(Field(scan.handle_position, HANDLE_NAME, kind, alias, database))
         if not table.handle_positions:
-            terms = terms_of(self.where, lambda column: _row_id(column, alias))
+            database = table.database.db_name.O
+            terms = terms_of(self.where, lambda column: _row_id(column, alias, database))
             scan.row_terms = (terms.strict if self.outer else terms).usable
             fields.append(row_id_field(ROW_ID_AT, table, alias))
         return self._scanned(scan, fields, table.database.db_name.O, alias)
@@ -470,10 +471,12 @@ class _From:
         positions = {field.name.lower(): field.position for field in keys}
         taken = {field.name.lower() for field in self.frame.fields}
 
+        database = table.database.db_name.O
+
         def resolve(column: exp.Column) -> int | None:
             name = column.name.lower()
             if column.table:
-                return positions.get(name) if column.table.lower() == alias.lower() else None
+                return positions.get(name) if _means(column, alias, database) else None
             return positions.get(name) if not self.names and name not in taken else None
 
         hints = index_hints(tree, table, context.binding)
@@ -496,8 +499,13 @@ class _From:
         return path if is_worth(path, context, hints) else None
 
 
-def _row_id(column: exp.Column, alias: str) -> int | None:
+def _means(column: exp.Column, alias: str, database: str) -> bool:
+    """Whether a qualified column is of that table. Two databases may have tables of one name."""
+    is_there = not column.db or column.db.lower() == database.lower()
+    return is_there and column.table.lower() == alias.lower()
+
+
+def _row_id(column: exp.Column, alias: str, database: str) -> int | None:
     """0 for the hidden id of that table's rows."""
-    if column.name.lower() != ROW_ID or column.table.lower() not in ("", alias.lower()):
-        return None
-    return 0
+    is_meant = not column.table or _means(column, alias, database)
+    return 0 if column.name.lower() == ROW_ID and is_meant else None
