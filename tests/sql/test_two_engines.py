@@ -308,6 +308,8 @@ OTHERS = (
     "CREATE DATABASE elsewhere",
     "CREATE TABLE elsewhere.s (id int PRIMARY KEY, r int)",
     "INSERT INTO elsewhere.s VALUES (1, 7), (2, 8)",
+    "CREATE TABLE elsewhere.tables (table_schema varchar(9), table_name varchar(9))",
+    "INSERT INTO elsewhere.tables VALUES ('x', 'y')",
     "CREATE SEQUENCE sq NOCACHE",
 )
 _LAST = "18446744073709551615"
@@ -360,6 +362,12 @@ KNOWN: tuple[tuple[str, Any], ...] = (
         "SELECT x / 3 > ANY (SELECT x / 3 FROM r i WHERE i.id = r.id) FROM r WHERE id < 3",
         [(0,), (0,)],
     ),
+    ("SELECT AVG(x) = (SELECT AVG(x) FROM r), AVG(x) IN (SELECT AVG(x) FROM r) FROM r", [(1, 1)]),
+    (
+        "SELECT x FROM r GROUP BY x HAVING AVG(id / 3)"
+        " = (SELECT MAX(m) FROM (SELECT AVG(id / 3) AS m FROM r GROUP BY x) q)",
+        [(None,)],
+    ),
     # two tables of one name
     ("SELECT s.id, e.r FROM s JOIN elsewhere.s e WHERE s.id = 1", [(1, 7), (1, 8)]),
     (
@@ -370,6 +378,13 @@ KNOWN: tuple[tuple[str, Any], ...] = (
         "SELECT engines.s.id, elsewhere.s.r FROM engines.s JOIN elsewhere.s"
         " ON engines.s.id = elsewhere.s.id WHERE elsewhere.s.r = 7",
         [(1, 7)],
+    ),
+    (
+        "SELECT elsewhere.tables.table_name, information_schema.tables.table_name"
+        " FROM elsewhere.tables JOIN information_schema.tables"
+        " ON information_schema.tables.table_schema = 'elsewhere'"
+        " WHERE elsewhere.tables.table_schema = 'x'",
+        [("y", "s"), ("y", "tables")],
     ),
 )
 

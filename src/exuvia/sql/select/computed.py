@@ -26,7 +26,7 @@ def rows_asked(
         if not isinstance(each, exp.EQ):
             continue
         for column, value in ((each.this, each.expression), (each.expression, each.this)):
-            if _is_of(column, alias) and _is_same_for_all(value):
+            if _is_of(column, alias, virtual.database) and _is_same_for_all(value):
                 wanted[column.name.lower()] = expressions.compiled(value, [], context.binding)
     heeded = [(name, wanted[name]) for name in virtual.heeds if name in wanted]
     if not heeded:
@@ -47,9 +47,11 @@ def rows_asked(
     return rows
 
 
-def _is_of(tree: Tree, alias: str) -> bool:
+def _is_of(tree: Tree, alias: str, database: str) -> bool:
     """Whether the expression is a column of that table, or a column without a table name."""
-    return isinstance(tree, exp.Column) and tree.table.lower() in ("", alias.lower())
+    if not isinstance(tree, exp.Column) or tree.table.lower() not in ("", alias.lower()):
+        return False
+    return not tree.db or tree.db.lower() == database.lower()
 
 
 def _name(value: Value) -> str | None:
