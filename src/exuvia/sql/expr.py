@@ -11,6 +11,7 @@ Every node has its MySQL type and its collation's *coercibility* (0 explicit COL
 Evaluators do not decide about types again. Values follow the family table of base/types.py."""
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -288,6 +289,26 @@ def chain(expr: Expr) -> list[Call]:
         calls.append(expr)
         expr = expr.arguments[0]
     return calls if len(calls) > LONG_CHAIN else []
+
+
+def divides(expr: Expr) -> bool:
+    """Whether a decimal is a quotient, which has more digits than its type shows."""
+    if isinstance(expr, Constant) and isinstance(expr.value, Decimal):
+        exponent = expr.value.as_tuple().exponent
+        return isinstance(exponent, int) and -exponent > max(0, expr.type.Decimal)
+    if isinstance(expr, Aggregate | Windowed):
+        is_exact = expr.family is Family.DECIMAL and expr.function in _EXACT_FOLDS
+        return is_exact and (expr.function == "avg" or divides(expr.arguments[0]))
+    calls = chain(expr)
+    if calls:
+        parts = [calls[-1].arguments[0], *(call.arguments[1] for call in calls)]
+        return any(call.function == "/" for call in calls) or any(map(divides, parts))
+    if isinstance(expr, Call) and expr.family is Family.DECIMAL:
+        return expr.function == "/" or any(divides(part) for part in expr.arguments)
+    return isinstance(expr, Cast) and expr.family is Family.DECIMAL and divides(expr.argument)
+
+
+_EXACT_FOLDS = frozenset(("sum", "avg", "min", "max", "any_value"))
 
 
 def walk(expr: Expr) -> "list[Expr]":

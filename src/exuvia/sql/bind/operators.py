@@ -52,6 +52,7 @@ from exuvia.sql.expr import (
     Outer,
     Parameter,
     Subquery,
+    divides,
     is_constant,
 )
 from exuvia.sql.parse.syntax_error import Misplaced
@@ -84,6 +85,8 @@ def joined(name: str, terms: Sequence[Expr]) -> Expr:
 def comparable(arguments: Sequence[Expr], operation: str) -> tuple[tuple[Expr, ...], str]:
     """The arguments converted to a common type, and the collation of their comparison."""
     arguments, _ = all_stored(arguments)
+    if any(isinstance(each, Subquery) for each in arguments):
+        arguments = [_in_digits(each) for each in arguments]
     of_years = arguments[:1] if operation in ("in", "between") else arguments
     if any(is_year(argument) for argument in of_years):
         arguments = [
@@ -113,6 +116,18 @@ def comparable(arguments: Sequence[Expr], operation: str) -> tuple[tuple[Expr, .
     if any(argument.family is Family.FLOAT for argument in numbers):
         return tuple(to_double(argument) for argument in numbers), "binary"
     return tuple(numbers), "binary"
+
+
+def _in_digits(expr: Expr) -> Expr:
+    """A quotient as a column of a query has it, with the digits of its type: AVG(x) equals
+    (SELECT AVG(x) ..)."""
+    if not divides(expr):
+        return expr
+    places = Constant(type=types.BIGINT, value=max(0, expr.type.Decimal))
+    arguments = (expr, places)
+    return fold(
+        Call(type=expr.type, coercibility=expr.coercibility, function="round", arguments=arguments)
+    )
 
 
 def is_year(expr: Expr) -> bool:
@@ -272,7 +287,11 @@ def _membership(
     if len(planned.columns) != len(operands):
         raise ErrOperandColumns(len(operands))
     return Subquery(
-        type=types.BOOLEAN, kind=kind, query=planned, operands=tuple(operands), operator=sign
+        type=types.BOOLEAN,
+        kind=kind,
+        query=planned,
+        operands=tuple(map(_in_digits, operands)),
+        operator=sign,
     )
 
 

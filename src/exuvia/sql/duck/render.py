@@ -37,7 +37,6 @@ function registered for the query computes the result.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from decimal import Decimal
 from inspect import Parameter as SignatureParameter
 from inspect import Signature
 from sys import getsizeof
@@ -78,6 +77,7 @@ from exuvia.sql.expr import (
     WindowFrame,
     chain,
     children,
+    divides,
     is_constant,
     replaced,
 )
@@ -457,26 +457,6 @@ def _with_leaves(expr: Expr, leaves: list[Expr]) -> Expr:
 # -- conditions ------------------------------------------------------------------------------------
 
 Maker = Callable[[Call, Renderer], str | None]
-
-
-def divides(expr: Expr) -> bool:
-    """Whether a decimal is a quotient, which has more digits than its type shows."""
-    if isinstance(expr, Constant) and isinstance(expr.value, Decimal):
-        exponent = expr.value.as_tuple().exponent
-        return isinstance(exponent, int) and -exponent > max(0, expr.type.Decimal)
-    if isinstance(expr, Aggregate | Windowed):
-        is_exact = expr.family is Family.DECIMAL and expr.function in _EXACT
-        return is_exact and (expr.function == "avg" or divides(expr.arguments[0]))
-    calls = chain(expr)
-    if calls:
-        parts = [calls[-1].arguments[0], *(call.arguments[1] for call in calls)]
-        return any(call.function == "/" for call in calls) or any(map(divides, parts))
-    if isinstance(expr, Call) and expr.family is Family.DECIMAL:
-        return expr.function == "/" or any(divides(part) for part in expr.arguments)
-    return isinstance(expr, Cast) and expr.family is Family.DECIMAL and divides(expr.argument)
-
-
-_EXACT = frozenset(("sum", "avg", "min", "max", "any_value"))
 
 
 def _exact(kind: FieldType) -> FieldType:

@@ -19,12 +19,12 @@ from typing import Any
 from exuvia.base.types import Family, Value
 from exuvia.catalog import decimals
 from exuvia.sql import types
-from exuvia.sql.duck.render import GATHERED, divides, joined_texts
+from exuvia.sql.duck.render import GATHERED, joined_texts
 from exuvia.sql.env import Env
 from exuvia.sql.evaluate.cast import shown
 from exuvia.sql.evaluate.compile import compile_expression
 from exuvia.sql.evaluate.operators import divide
-from exuvia.sql.expr import Aggregate, Expr
+from exuvia.sql.expr import Aggregate, Expr, divides
 from exuvia.sql.expressions import comparable, comparer, equal_key
 from exuvia.sql.result import OutputColumn, Row
 

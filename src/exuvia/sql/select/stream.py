@@ -44,7 +44,6 @@ from exuvia.sql.access.paths import Path, has_equality, over_partitions
 from exuvia.sql.access.ranger import Term, Terms
 from exuvia.sql.bind.operators import boolean, comparable, compare
 from exuvia.sql.bind.scope import local
-from exuvia.sql.duck.render import divides
 from exuvia.sql.env import Compiled, Env, Execution
 from exuvia.sql.evaluate.compile import compile_expression, may_be_long, predicate
 from exuvia.sql.expr import (
@@ -61,6 +60,7 @@ from exuvia.sql.expr import (
     Subquery,
     Windowed,
     columns_of,
+    divides,
     replaced,
     walk,
 )
@@ -473,7 +473,7 @@ class _Stream:
             column = Column(
                 type=query.columns[n].type, coercibility=query.levels[n], position=width + n
             )
-            terms.append(compare(sign, _rounded(place(operand), operand), local(column, zone)))
+            terms.append(compare(sign, place(operand), local(column, zone)))
         test = terms[0]
         for term in terms[1:]:
             test = boolean("and", test, term)
@@ -516,8 +516,6 @@ class _Stream:
         serve them. Other expressions as they are."""
         is_plain = isinstance(expr, Subquery) and expr.kind in ("in", SEMI)
         if not isinstance(expr, Subquery) or not is_plain or len(expr.operands) > 1:
-            return expr
-        if divides(expr.operands[0]):
             return expr
         query: QueryTree = expr.query
         rows, outer = self._correlated(query, width)
@@ -1042,14 +1040,6 @@ def _finished(placed: Expr, expr: Expr) -> Compiled:
     if expr.family is not Family.DECIMAL or not divides(expr):
         return call
     return lambda row, env: in_digits(call(row, env), expr)
-
-
-def _rounded(placed: Expr, expr: Expr) -> Expr:
-    """The operand that is compared with a column of a query: as such, a quotient is rounded."""
-    if not divides(expr):
-        return placed
-    call = _finished(placed, expr)
-    return ComputedValue(type=placed.type, coercibility=placed.coercibility, call=call)
 
 
 def _sorted(
