@@ -522,7 +522,14 @@ class _Stream:
         if outer:
             return expr
         kind, level = query.columns[0].type, query.levels[0]
-        values = [row[0] for row in rows([None] * width)]
+        warnings = len(self._context.warnings)
+        try:
+            values = [row[0] for row in rows([None] * width)]
+        except Refused:  # an error only where a row asks for it
+            if self._interruption.reason is not None:
+                raise
+            del self._context.warnings[warnings:]
+            return expr
         if not values:
             return Constant(type=types.BOOLEAN, value=0)
         # compared as a column is: a literal has rules of its own beside a year or a date
@@ -530,11 +537,12 @@ class _Stream:
         (needle, item), collate = comparable(
             (expr.operands[0], local(column, self._context.zone)), "in"
         )
-        items = []
-        for value in values:
+
+        def item_of(value: Value) -> Expr:
             constant = Constant(type=kind, coercibility=level, value=value)
-            items.append(replaced(item, {column: constant}.get))
-        return boolean("in", needle, *items, extra=(collate, True))
+            return replaced(item, lambda node: constant if node == column else None)
+
+        return boolean("in", needle, *map(item_of, values), extra=(collate, True))
 
     def _conditions(self, expr: Expr, base: int) -> list[_Condition]:
         """The parts of a condition that all must be true."""
