@@ -85,8 +85,8 @@ def joined(name: str, terms: Sequence[Expr]) -> Expr:
 def comparable(arguments: Sequence[Expr], operation: str) -> tuple[tuple[Expr, ...], str]:
     """The arguments converted to a common type, and the collation of their comparison."""
     arguments, _ = all_stored(arguments)
-    if any(isinstance(each, Subquery) for each in arguments):
-        arguments = [_in_digits(each) for each in arguments]
+    if any(isinstance(argument, Subquery) for argument in arguments):
+        arguments = [_in_digits(argument) for argument in arguments]
     of_years = arguments[:1] if operation in ("in", "between") else arguments
     if any(is_year(argument) for argument in of_years):
         arguments = [

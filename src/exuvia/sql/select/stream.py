@@ -220,15 +220,15 @@ class _Stream:
 
     def _correlated(self, query: QueryTree, base: int) -> tuple[Rows, frozenset[int]]:
         """The rows of a query, and the offsets of the frames around it that it depends on."""
-        found = self._compiled.get((query, base))
-        if found is None:
+        compiled = self._compiled.get((query, base))
+        if compiled is None:
             self._outer.append(set())
             rows = self.query(query, base)
             offsets = self._outer.pop()
-            found = rows, frozenset(offset for offset in offsets if offset < base)
-            self._compiled[query, base] = found
-        self._outer[-1] |= found[1]
-        return found
+            compiled = rows, frozenset(offset for offset in offsets if offset < base)
+            self._compiled[query, base] = compiled
+        self._outer[-1] |= compiled[1]
+        return compiled
 
     def _set_operation(self, query: SetOperation, base: int) -> Rows:
         parts = []
@@ -298,8 +298,8 @@ class _Stream:
         exprs += [expr for expr in (block.where, block.having) if expr is not None] + block.group
         if block.rollup or not all(_is_repeatable(expr) for expr in exprs):
             raise _LeftToDuckDB
-        shown = [item.expr for item in block.items]
-        if any(key in shown and _is_volatile(key) for key, _ in block.order):
+        selected = [item.expr for item in block.items]
+        if any(key in selected and _is_volatile(key) for key, _ in block.order):
             raise _LeftToDuckDB  # the value that is shown is the one to sort by
         self._offsets[frame] = base
         width = base + len(frame.fields)
@@ -525,14 +525,14 @@ class _Stream:
         warnings = len(self._context.warnings)
         try:
             values = [row[0] for row in rows([None] * width)]
-        except Refused:  # an error only where a row asks for it
+        except Refused:  # an error only if a row needs the list
             if self._interruption.reason is not None:
                 raise
             del self._context.warnings[warnings:]
             return expr
         if not values:
             return Constant(type=types.BOOLEAN, value=0)
-        # compared as a column is: a literal has rules of its own beside a year or a date
+        # compared as a column: literals compared with years and dates have other rules
         column = Column(type=kind, coercibility=level, position=-1)
         (needle, item), collate = comparable(
             (expr.operands[0], local(column, self._context.zone)), "in"
@@ -820,7 +820,7 @@ class _Stream:
             if leaf.table not in self._bases:
                 raise _LeftToDuckDB
             common, start, outer = self._bases[leaf.table]
-            self._outer[-1] |= outer  # whoever reads it depends on what it depends on
+            self._outer[-1] |= outer  # a reader depends on the same frames
             return lambda row: common(row[:start])
         scan = leaf.scan
         if isinstance(scan, RowsScan):
