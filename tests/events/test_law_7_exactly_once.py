@@ -129,7 +129,7 @@ def test_ids_are_fixed_before_the_start():
     with pytest.raises(Broken, match="has the id of 'x'"):
         news.notifier.register(0, "again", handler)
     news.step()
-    with pytest.raises(Broken, match="after the notifier was started"):
+    with pytest.raises(Broken, match="after the start of the notifier"):
         news.notifier.register(1, "late", handler)
 
 
