@@ -26,6 +26,7 @@ Conditions are evaluated as soon as the columns that they name are read.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
+from functools import partial
 from itertools import islice
 from sys import maxsize
 from typing import Any, NamedTuple
@@ -117,8 +118,9 @@ def streamed(query: QueryTree, build: Build) -> list[Row] | None:
     context = build.context
     warnings, tracker = len(context.warnings), context.tracker
     claimed, passing = tracker.kept, tracker.passing
+    stream = _Stream(build)
     try:
-        return list(_Stream(build).query(query, 0)([]))
+        return list(stream.query(query, 0)([]))
     except _LeftToDuckDB:
         pass
     except Refused as error:
@@ -127,6 +129,7 @@ def streamed(query: QueryTree, build: Build) -> list[Row] | None:
         tracker.passing = passing
     finally:
         tracker.kept = claimed
+        stream.clear()
     del context.warnings[warnings:]
     return None
 
@@ -171,6 +174,11 @@ class _Stream:
         self._compiled: dict[tuple[QueryTree, int], tuple[Rows, frozenset[int]]] = {}
         self._outer = [set[int]()]  # offsets of outer frames, used by the queries being compiled
         self._used: dict[FromLeaf, set[int]] = {}
+
+    def clear(self) -> None:
+        """Drop the compiled queries. They refer to this run, and would wait for the collector."""
+        for memory in (self._offsets, self._bases, self._compiled, self._used):
+            memory.clear()
 
     def _step(self, count: int = 1) -> None:
         self._left -= count
@@ -413,31 +421,27 @@ class _Stream:
     def _placing(self, frame: Frame, places: dict[Expr, int], width: int) -> Callable[[Expr], Expr]:
         """Expressions of a block over its rows, which are `width` long. `places`: expressions that
         are computed already."""
+        return partial(replaced, leaf=partial(self._placed, frame, places, width))
 
-        def leaf(expr: Expr) -> Expr | None:
-            if places and expr in places:
-                return _at(expr, places[expr])
-            if isinstance(expr, Column | Outer):
-                owner: Frame | None = frame
-                for _ in range(expr.depth if isinstance(expr, Outer) else 0):
-                    owner = None if owner is None else owner.parent
-                offset = None if owner is None else self._offsets.get(owner)
-                if owner is None or offset is None:
-                    raise _LeftToDuckDB
-                item, source = owner.sources[expr.position]
-                self._used.setdefault(item, set()).add(source)
-                self._outer[-1].add(offset)
-                return _at(expr, offset + expr.position)
-            if isinstance(expr, Subquery):
-                return self._subquery(expr, place, width)
-            if isinstance(expr, Aggregate | Windowed):
+    def _placed(self, frame: Frame, places: dict[Expr, int], width: int, expr: Expr) -> Expr | None:
+        if places and expr in places:
+            return _at(expr, places[expr])
+        if isinstance(expr, Column | Outer):
+            owner: Frame | None = frame
+            for _ in range(expr.depth if isinstance(expr, Outer) else 0):
+                owner = None if owner is None else owner.parent
+            offset = None if owner is None else self._offsets.get(owner)
+            if owner is None or offset is None:
                 raise _LeftToDuckDB
-            return None
-
-        def place(expr: Expr) -> Expr:
-            return replaced(expr, leaf)
-
-        return place
+            item, source = owner.sources[expr.position]
+            self._used.setdefault(item, set()).add(source)
+            self._outer[-1].add(offset)
+            return _at(expr, offset + expr.position)
+        if isinstance(expr, Subquery):
+            return self._subquery(expr, self._placing(frame, places, width), width)
+        if isinstance(expr, Aggregate | Windowed):
+            raise _LeftToDuckDB
+        return None
 
     def _subquery(self, expr: Subquery, place: Callable[[Expr], Expr], width: int) -> Expr:
         query: QueryTree = expr.query
