@@ -288,8 +288,14 @@ def test_what_cannot_be_read_is_refused(world: World, session: Session) -> None:
             f"SELECT * FROM t AS OF TIMESTAMP NOW(), t x AS OF TIMESTAMP '{early}'",
             "can not set different time in the as of",
         ),
-        ("INSERT INTO plain SELECT id FROM t AS OF TIMESTAMP NOW(6)", "it is allowed only in queries"),
-        ("DELETE FROM t WHERE id IN (SELECT id FROM t AS OF TIMESTAMP NOW())", "it is allowed only"),
+        (
+            "INSERT INTO plain SELECT id FROM t AS OF TIMESTAMP NOW(6)",
+            "it is allowed only in queries",
+        ),
+        (
+            "DELETE FROM t WHERE id IN (SELECT id FROM t AS OF TIMESTAMP NOW())",
+            "it is allowed only",
+        ),
     ):
         code, text = message(session, query)
         assert (code, said in text) == (8135, True), (query, text)

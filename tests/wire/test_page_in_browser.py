@@ -228,6 +228,7 @@ def test_tables_are_listed_before_one_filters(browser: Any, node: NodeProcess) -
         until(lambda: tab.locator("#table-found button").all_inner_texts() == names)
 
 
+@pytest.mark.long  # after all other tests on this node it once took longer than a minute
 def test_a_new_table_is_listed_by_itself(browser: Any, node: NodeProcess) -> None:
     with opened(browser, node) as tab, new_table(tab, node, "aaa"):
         pass
@@ -264,6 +265,7 @@ def failing(tab: Any, path: str, count: int) -> Iterator[list[str]]:
     tab.unroute(path)
 
 
+@pytest.mark.long  # after all other tests on this node it once took longer than a minute
 def test_lists_are_requested_again_after_an_error(browser: Any, node: NodeProcess) -> None:
     """A list stayed as it was until the next change of a table: the page noted the schema version
     although its request had failed."""
@@ -282,6 +284,7 @@ def test_lists_are_requested_again_after_an_error(browser: Any, node: NodeProces
             until(lambda: tab.locator("#table-found").inner_text() == "aab.first")
 
 
+@pytest.mark.long  # after all other tests on this node it once took longer than a minute
 def test_a_list_with_the_focus_is_refreshed_when_it_loses_it(
     browser: Any, node: NodeProcess
 ) -> None:

@@ -569,22 +569,42 @@ class _Stream:
     ) -> Extend:
         """Nested loops over items, in the best order. `read`: places that are read already."""
         items, conditions = self._flat(items, list(conditions), block, base)
-        waiting, loops = list(items), list[Extend]()
+        owner = {place: n for n, item in enumerate(items) for place in item.places}
+        missing = [{owner[place] for place in c.needs if place in owner} for c in conditions]
+        touching: list[list[int]] = [[] for _ in items]  # conditions, by item
+        for c, owners in enumerate(missing):
+            if any(place not in owner and place not in read for place in conditions[c].needs):
+                raise _LeftToDuckDB
+            for n in owners:
+                touching[n].append(c)
+        linked = [{m for c in touching[n] for m in missing[c]} for n in range(len(items))]
+        ready: dict[int, _Access] = {}
+        waiting, loops = list(range(len(items))), list[Extend]()
         while waiting:
-            ready = [self._access(item, conditions, block, base, read) for item in waiting]
-            best = min(range(len(waiting)), key=lambda n: ready[n].rank)
-            loop = self._loop(waiting[best], ready[best], conditions, block, base, read)
-            item = waiting.pop(best)
-            read |= frozenset(item.places)
-            now = [
-                condition
-                for condition in conditions
-                if condition.needs <= read and not (condition.is_whole and waiting)
-            ]
-            conditions = [condition for condition in conditions if condition not in now]
-            loops.append(self._filtered(loop, [condition.holds for condition in now]))
-        if conditions:
-            raise _LeftToDuckDB
+            for n in waiting:
+                if n not in ready:
+                    own = [conditions[c] for c in touching[n]]
+                    ready[n] = self._access(items[n], own, block, base, read)
+            best = min(waiting, key=lambda n: ready[n].rank)
+            waiting.remove(best)
+            own = (
+                conditions
+                if isinstance(items[best].item, Join)
+                else [conditions[c] for c in touching[best]]
+            )
+            loop = self._loop(items[best], ready[best], own, block, base, read)
+            read |= frozenset(items[best].places)
+            for n in linked[best]:
+                ready.pop(n, None)  # more of its conditions may serve a key
+            now = [c for c in range(len(conditions)) if not loops and not missing[c]]
+            for c in touching[best]:
+                missing[c].discard(best)
+                if not missing[c]:
+                    now.append(c)
+            tests = [c for c in now if not conditions[c].is_whole]
+            if not waiting:
+                tests += [c for c, condition in enumerate(conditions) if condition.is_whole]
+            loops.append(self._filtered(loop, [conditions[c].holds for c in tests]))
         return _nested(loops)
 
     def _filtered(self, loop: Extend, tests: Sequence[Callable[[Row, Env], bool]]) -> Extend:
@@ -611,11 +631,13 @@ class _Stream:
             else:
                 flat.append(item)
                 continue
-            start, inner = item.places.start, []
-            for part in parts:
-                end = start + _width(part, block.frame)
+            end, inner = item.places.stop, []
+            for part in reversed(parts):
+                is_first = part is parts[0]
+                start = item.places.start if is_first else end - _width(part, block.frame)
                 inner.append(_Item(part, range(start, end)))
-                start = end
+                end = start
+            inner.reverse()
             more, conditions = self._flat(inner, conditions, block, base)
             flat += more
         return flat, conditions
@@ -665,7 +687,7 @@ class _Stream:
             return _Access(3 if isinstance(leaf, Join) else 2)
         if not isinstance(leaf.scan, TableScan):
             return _Access(2)
-        scan, places, current = leaf.scan, _columns(leaf, block.frame), _Current()
+        scan, places, current = leaf.scan, block.frame.places_of(leaf), _Current()
         terms = []
         for number, condition in enumerate(conditions):
             before = frozenset(place for place in condition.needs if place not in item.places)
@@ -809,7 +831,7 @@ class _Stream:
     def _rows_of(self, leaf: FromLeaf, path: Path | None, block: Block, base: int) -> Rows:
         """The rows of an item, read once."""
         if isinstance(leaf, DerivedRef):
-            columns = _columns(leaf, block.frame)
+            columns = block.frame.places_of(leaf)
             inner, _ = self._once(leaf.query, base)
             cached: list[tuple[Iterable[Row], list[Row]]] = []
 
@@ -869,7 +891,7 @@ class _Stream:
         """The columns of the rows that a path finds."""
         scan = leaf.scan
         assert isinstance(scan, TableScan)
-        places = _columns(leaf, block.frame)
+        places = block.frame.places_of(leaf)
         used = self._used.get(leaf, set())
         stored = tuple(sorted(place for place in used if 0 <= place < scan.handle_position))
         if path.used != stored:
@@ -1016,12 +1038,7 @@ def _width(item: FromItem, frame: Frame) -> int:
         return sum(_width(part, frame) for part in item.items)
     if isinstance(item, Join):
         return _width(item.left, frame) + _width(item.right, frame)
-    return len(_columns(item, frame))
-
-
-def _columns(leaf: FromLeaf, frame: Frame) -> list[int]:
-    """The places in the item's own row of its columns in the frame."""
-    return [place for item, place in frame.sources if item is leaf]
+    return len(frame.places_of(item))
 
 
 def _getter(place: int, handle_position: int) -> Callable[[Row, bytes], Value]:

@@ -267,6 +267,7 @@ class Frame:
         self.commons = commons
         self.fields: list[Field] = []
         self.sources: list[tuple[FromLeaf, int]] = []
+        self._places: dict[FromLeaf, list[int]] = {}
         self.hidden: set[int] = set()
         self.order: list[int] = []
         self.commons_of: set[int] = set()
@@ -278,6 +279,14 @@ class Frame:
         self.fields += moved
         self.order += [field.position for field in moved if field.name not in _UNSHOWN]
         self.sources += [(item, field.position) for field in fields]
+
+    def places_of(self, item: FromLeaf) -> list[int]:
+        """The places of an item's columns in its own row, in the order that they have here. For a
+        frame that is bound."""
+        if not self._places:
+            for source, place in self.sources:
+                self._places.setdefault(source, []).append(place)
+        return self._places.get(item, [])
 
     def scope(self, clause: str = "field list", since: int = 0) -> Scope:
         """The names in sight; those of an ON begin with the columns of its own join."""
