@@ -253,8 +253,6 @@ def test_a_cast_makes_the_same_of_what_fits(server):
             cast = f"SELECT c, CAST(c AS {CASTS[new]}) FROM taken"
             by_value = dict(rows(session, cast))
             for value in held:
-                if new == "time(3)" and isinstance(value, float) and value >= 1e10:
-                    continue  # no date with a time of day: MODIFY makes it 0, CAST makes it NULL
                 if value is not None and fits(value, source, kinds[new]):
                     one = converter(source, kinds[new], "c", moments=TODAY)
                     assert by_value[value] == one(value), (old, new, value)

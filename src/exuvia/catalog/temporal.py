@@ -220,8 +220,10 @@ def ordinal(packed: int) -> int:
 # -- TIME ------------------------------------------------------------------------------------------
 
 
-def parse_time(text: str, digits: int) -> int | None:
-    """Microseconds, rounded to `digits` digits; None for an invalid TIME, or beyond 838:59:59."""
+def parse_time(text: str, digits: int, is_number: bool = False) -> int | None:
+    """Microseconds, rounded to `digits` digits; None for an invalid TIME, or beyond 838:59:59.
+
+    A text may be a date and time whose month or day is zero; a number may not, as in MySQL."""
     split = split_time(text)
     if split is not None and not split.cut:
         micro = _time(split.parts, split.fraction, digits, split.negative)
@@ -229,7 +231,7 @@ def parse_time(text: str, digits: int) -> int | None:
             return micro
     if not may_be_moment(text):
         return None
-    moment = parse_datetime(text, digits, zero_allowed=True)
+    moment = parse_datetime(text, digits, zero_allowed=not is_number, is_number=is_number)
     return None if moment is None else time_of(moment)
 
 
