@@ -104,6 +104,7 @@ def _store(url: str) -> Iterator[Finding]:
         snapshot.close()
         yield Finding("ok", "store", f"{url} opens; process namespace {_namespace()}")
         yield from _promises(opened)
+        yield from _pages(opened)
     finally:
         opened.close()
 
@@ -127,6 +128,17 @@ def _promises(store: "Store") -> Iterator[Finding]:
     yield Finding("ok", "table kv", f"{sizes}; {rows}; last autovacuum {vacuumed}")
     for trouble in neglect(upkeep):
         yield Finding("warning", "table kv", trouble)
+
+
+def _pages(store: "Store") -> Iterator[Finding]:
+    """The order of the pages of a store on LMDB."""
+    from exuvia.kv.lmdb.scatter import advice
+
+    measures = store.measures()
+    if "leaves_in_order_ratio" in measures:
+        about = f"{measures['leaves_in_order_ratio']:.0%} of the leaf pages are in order"
+        trouble = advice(measures)
+        yield Finding("warning" if trouble else "ok", "pages", trouble or about)
 
 
 def _room(folder: Path) -> Finding:

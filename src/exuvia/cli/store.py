@@ -14,6 +14,7 @@ from exuvia.kv.lmdb import compact as compaction
 from exuvia.kv.lmdb.caretaker import READERS
 from exuvia.kv.lmdb.environment import Environment
 from exuvia.kv.lmdb.pages import ReaderRow, pages_of, read_seen, readers_of
+from exuvia.kv.lmdb.scatter import scatter_of
 from exuvia.kv.store import lmdb_place
 
 STALE_S = 60.0
@@ -63,9 +64,21 @@ def _facts(environment: Environment) -> dict[str, int | str]:
         "pages_used": pages.used,
         "pages_free": pages.free,
         "free_bytes": pages.free * pages.size,
+        **_scatter(environment),
         "entries": pages.entries,
         "transaction": pages.transaction,
         "reader_slots": environment.lmdb.info()["max_readers"],
+    }
+
+
+def _scatter(environment: Environment) -> dict[str, int | str]:
+    """The order of pages, if it is known."""
+    scatter = scatter_of(environment)
+    if scatter is None:
+        return {}
+    return {
+        "free_run_pages": f"{scatter.free_run_pages:.1f}",
+        "leaves_in_order": f"{scatter.leaves_in_order:.2f}",
     }
 
 

@@ -93,9 +93,19 @@ METERS = {
             "exuvia_store_file_bytes", "gauge", "The store's file, which never shrinks by itself"
         ),
         Meter(
+            "exuvia_store_free_run_pages",
+            "gauge",
+            "Mean length of runs of adjacent free pages in the store's file",
+        ),
+        Meter(
             "exuvia_store_kept_bytes",
             "gauge",
             "Replaced data that cannot be reused because of the oldest snapshot",
+        ),
+        Meter(
+            "exuvia_store_leaves_in_order_ratio",
+            "gauge",
+            "Leaf pages that follow the previous leaf in the store's file",
         ),
         Meter("exuvia_store_readers", "gauge", "Open snapshots of all processes"),
         Meter("exuvia_store_used_bytes", "gauge", "Bytes of the store's file that are data"),

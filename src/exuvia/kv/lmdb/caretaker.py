@@ -45,6 +45,7 @@ from exuvia.kv.lmdb.environment import Environment, client_share
 from exuvia.kv.lmdb.gate import HOSTS, Gate, Holders
 from exuvia.kv.lmdb.pages import Growth, Reader, ReaderRow, Seen, note_seen, pages_of, readers_of
 from exuvia.kv.lmdb.process import HostProcess, Motion, end, identify, is_stopped, motion
+from exuvia.kv.lmdb.scatter import advice, scatter_of
 from exuvia.kv.lmdb.snapshot import LmdbSnapshot
 from exuvia.kv.packet import SnapshotUse
 
@@ -156,6 +157,7 @@ class Overdue:
 # -- caretaker -------------------------------------------------------------------------------------
 
 CHECK_READERS_S = 5.0
+ADVISE_EVERY_S = 600.0
 READERS = "readers.json"
 
 
@@ -169,6 +171,8 @@ class Caretaker:
         self.watchdog = Watchdog(environment.gate, settings.stall_s, settings.tick_s)
         self.overdue = Overdue(environment)
         self._checked_s = float("-inf")
+        self._advised_s = float("-inf")
+        self._has_advised = False
         self._since_s: float | None = None
         self.growth = Growth()
         self._numbers = count()
@@ -238,8 +242,19 @@ class Caretaker:
                 self._since_s = now
             report = Seen(os.getpid(), self._since_s, now, self.overdue.rows(self.growth))
             # for `exuvia store stat`
-            note_seen(self._environment.file(READERS), report, 3 * every_s)
+            is_first = note_seen(self._environment.file(READERS), report, 3 * every_s)
+            if is_first and now - self._advised_s >= ADVISE_EVERY_S:
+                self._advised_s = now
+                self._advise()
         return self._tick_s
+
+    def _advise(self) -> None:
+        """Log once when the pages have become scattered. Only the process that has looked longest
+        does it, not each process of the store."""
+        text = advice(self.measures())
+        if text and not self._has_advised:
+            log.warning("the store's pages are scattered", extra={"reason": text})
+        self._has_advised = bool(text)
 
     def _keeps_much(self, view: LmdbSnapshot) -> bool:
         """End the snapshot if it retains too much. Returns whether it has ended."""
@@ -260,12 +275,17 @@ class Caretaker:
     def measures(self) -> dict[str, float]:
         pages = pages_of(self._environment.lmdb)
         rows = self.overdue.rows(self.growth)
-        return {
+        measures: dict[str, float] = {
             "file_bytes": pages.total * pages.size,
             "used_bytes": pages.used * pages.size,
             "kept_bytes": max((row.kept_bytes for row in rows), default=0),
             "readers": len(rows),
         }
+        scatter = scatter_of(self._environment)
+        if scatter is not None:
+            measures["free_run_pages"] = scatter.free_run_pages
+            measures["leaves_in_order_ratio"] = scatter.leaves_in_order
+        return measures
 
 
 class CaretakerThread:

@@ -46,9 +46,10 @@ Array = NDArray[Any]
 
 HEADER = 24
 MAGIC, DATA_VERSION = 0xBEEFC0DE, 3
-META = struct.Struct("<II16xI44xIHH4QQQQ")
-"""Magic, version. Page size of the free list's tree. Key size, flags, depth, pages (3), entries and
-root of the main tree. The last page. The commit."""
+META = struct.Struct("<II16xIHHQQQQQIHHQQQQQQQ")
+"""Magic, version. For the tree of free pages, then for the main tree: page size (key size), flags,
+depth, pages (3), entries and root. The last page. The commit."""
+_FREE_TREE, _MAIN_TREE = slice(2, 10), slice(10, 18)
 META_END = HEADER + META.size
 BRANCH, LEAF, OVERFLOW = 1, 2, 4
 LONG_VALUE = 1
@@ -59,6 +60,8 @@ BRANCHES = 256
 OUTLINE_PAGES, MOST_OUTLINED = 1 << 16, 1 << 22
 """Leaves whose headers are read to count keys; maximum number of leaves listed, 16 GB."""
 Metas = tuple[bytes, bytes]
+EVERYTHING = Span(b"", b"\xff" * 9)
+"""All keys: none begins with nine bytes of 255."""
 
 
 class Outline(NamedTuple):
@@ -124,10 +127,23 @@ class DataFile:
 
 def tree_of(file: DataFile, metas: Metas, commit: int) -> "Tree | None":
     """The tree that a reader of that commit sees, or None if these meta pages do not have it."""
-    meta = metas[commit & 1]
-    magic, version, page_bytes, _, _, depth, *_, entries, root, last, number = META.unpack(meta)
+    return _tree(file, metas, commit, _MAIN_TREE)
+
+
+def free_tree_of(file: DataFile, metas: Metas, commit: int) -> "Tree | None":
+    """The tree of free pages at that commit, or None; see `tree_of`.
+
+    A key is the commit that freed the pages, 8 bytes, little-endian. A value is their number and
+    their numbers, 8 bytes each."""
+    return _tree(file, metas, commit, _FREE_TREE)
+
+
+def _tree(file: DataFile, metas: Metas, commit: int, which: slice) -> "Tree | None":
+    meta = META.unpack(metas[commit & 1])
+    magic, version, page_bytes, *_, last, number = meta
     if (magic, version, page_bytes) != (MAGIC, DATA_VERSION, file.page_bytes):
         return None
+    _, _, depth, *_, entries, root = meta[which]
     if number != commit or not depth or root > last:
         return None
     tree = Tree(file, commit, root, depth, entries)
@@ -172,15 +188,38 @@ class Tree:
 
         Many pages at a time. `is first`: the span may begin in the first page. `is last`: it may
         end in the last one."""
-        level = np.array([self._root])
-        for _ in range(self._depth - 2):
-            level = self._children(level, span, first=True, last=True)
         if self._depth < 2:
-            yield level, True, True
+            yield np.array([self._root]), True, True
             return
+        level = self._last_branches(span)
         for at in range(0, len(level), BRANCHES):
             first, last = at == 0, at + BRANCHES >= len(level)
             yield self._children(level[at : at + BRANCHES], span, first, last), first, last
+
+    def _last_branches(self, span: Span) -> Array:
+        """The numbers of the branch pages whose children are leaves of the span."""
+        level = np.array([self._root])
+        for _ in range(self._depth - 2):
+            level = self._children(level, span, first=True, last=True)
+        return level
+
+    def share_in_order(self, most: int) -> float:
+        """The share of leaves whose page directly follows that of the previous leaf in key order.
+
+        Judged by the leaves below at most `most` branch pages, at even distances. 1.0 for a single
+        leaf."""
+        if self._depth < 2:
+            return 1.0
+        level = self._last_branches(EVERYTHING)
+        some = level[:: -(-len(level) // most)]
+        leaves = self._children(some, EVERYTHING, first=False, last=False)
+        pairs = len(leaves) - (1 if len(some) == len(level) else len(some))
+        return int((np.diff(leaves) == 1).sum()) / pairs
+
+    def all_runs(self) -> Iterator[RawRun]:
+        """The whole tree as runs."""
+        for piece in self.pieces(EVERYTHING, lambda: None):
+            yield from piece()
 
     def _children(self, numbers: Array, span: Span, first: bool, last: bool) -> Array:
         _, pages = self.copied(numbers, BRANCH)

@@ -134,8 +134,10 @@ def read_seen(path: str) -> Seen | None:
         return None
 
 
-def note_seen(path: str, report: Seen, stale_s: float) -> None:
-    """Store the report, unless that of a process whose caretaker has run longer is recent."""
+def note_seen(path: str, report: Seen, stale_s: float) -> bool:
+    """Store the report, unless that of a process whose caretaker has run longer is recent.
+
+    Returns whether it was stored."""
     last_report = read_seen(path)
     longer = (
         last_report is not None
@@ -143,11 +145,12 @@ def note_seen(path: str, report: Seen, stale_s: float) -> None:
         and last_report.since_s < report.since_s
     )
     if last_report is not None and longer and abs(report.at_s - last_report.at_s) < stale_s:
-        return
+        return False
     draft = f"{path}.{report.pid}.{threading.get_native_id()}"
     with open(draft, "wb", opener=private_files.opener) as file:
         file.write(msgspec.json.encode(report))
     os.replace(draft, path)
+    return True
 
 
 # -- spans -----------------------------------------------------------------------------------------
