@@ -30,6 +30,7 @@ from exuvia.sql.expr import Call
 from exuvia.sql.result import Note
 
 WARNINGS_KEPT = 1024
+BY_ZERO = "ERROR_FOR_DIVISION_BY_ZERO"
 Row = Sequence[Value]
 Compiled = Callable[[Row, "Env"], Value]
 Maker = Callable[[Call, list[Compiled]], Compiled]
@@ -44,8 +45,9 @@ class Env:
     __slots__ = ("by_zero", "memory", "strict", "tracker")
 
     memory: dict[object, Any]
-    by_zero: bool
-    """Whether a division by zero is an error or a warning (ERROR_FOR_DIVISION_BY_ZERO)."""
+    by_zero: bool | None
+    """Whether a division by zero is an error or a warning. None in a statement that only reads:
+    TiDB always warns, MySQL if ERROR_FOR_DIVISION_BY_ZERO is set."""
     strict: bool
     tracker: Tracker
     """The memory tracker of the thread's statement."""
@@ -105,7 +107,10 @@ class Env:
             del error  # breaks the cycle of traceback and frame, which keeps values alive
 
     def divided_by_zero(self) -> None:
-        """1365, as `warn`; nothing in a write without ERROR_FOR_DIVISION_BY_ZERO."""
+        """1365, as `warn`, unless `by_zero` is false."""
+        if self.by_zero is None:
+            is_mysql = self.variable("exuvia_compatibility") == "mysql"
+            self.by_zero = not is_mysql or BY_ZERO in self.variable("sql_mode")
         if self.by_zero:
             self.warn(ErrDivisionByZero)
 

@@ -251,9 +251,6 @@ def _row_here(tree: exp.Tuple, scope: Scope) -> Expr:
 
 
 def _interval_here(tree: exp.Interval, scope: Scope) -> Expr:
-    if isinstance(tree.this, exp.Tuple) and tree.args.get("unit") is None:
-        bound = [casts.to_double(scope.bind(number)) for number in tree.this.expressions]
-        return bind_calls.call("interval", bound, scope)
     raise Misplaced("INTERVAL")
 
 

@@ -133,9 +133,14 @@ def _add_time(name: str, arguments: list[Expr], scope: Scope) -> Expr:
     elif moment.family not in types.TEMPORAL:
         moment = casts.to_time(moment)
     digits = max(types.fraction_digits(moment.type), types.fraction_digits(amount.type))
-    kind = types.time(digits) if moment.family is Family.TIME else types.datetime(digits)
+    if moment.family is Family.TIME:
+        kind, parts, sign_only = types.time(digits), (moment, micros), (sign,)
+        return Call(type=kind, function="add_time", arguments=parts, extra=sign_only)
     return Call(
-        type=kind, function="date_add", arguments=(moment, micros), extra=("MICROSECOND", sign)
+        type=types.datetime(digits),
+        function="date_add",
+        arguments=(moment, micros),
+        extra=("MICROSECOND", sign),
     )
 
 

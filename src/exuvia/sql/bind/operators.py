@@ -6,7 +6,9 @@ operands                 compared as
 two strings              strings, in the winning collation
 two whole numbers        integers
 exact numbers            DECIMAL
-a date or time with a string, or with a number that is constant     the date or time
+a date or time with a string                        the date or time
+a date with a number that is constant               the date: the number is that of a date, or has
+                                                    its place among the dates as numbers
 all others               DOUBLE
 
 Choices are CASE, IF, COALESCE and similar calls: several values, one type.
@@ -41,7 +43,7 @@ from exuvia.sql.bind.cast import (
     to_text,
     to_time,
 )
-from exuvia.sql.bind.scope import Binder, Scope, all_stored, local
+from exuvia.sql.bind.scope import Binder, Scope, all_stored, local, stored
 from exuvia.sql.expr import (
     COERCIBLE,
     NUMERIC,
@@ -172,20 +174,34 @@ def _temporal(
     temporal = families & types.TEMPORAL
     if temporal == {Family.DATE} and not others:
         return tuple(arguments)
-    if temporal == {Family.DATE} and all(_is_day(argument) for argument in others):
+    named = any(isinstance(stored(argument), Column | Outer) for argument in arguments)
+    if temporal == {Family.DATE} and all(_is_day(argument, named) for argument in others):
         return tuple(to_date(argument) for argument in arguments)
     if temporal == {Family.TIME}:
         if any(not types.is_text_like(argument.type) for argument in others):
             return None
         return tuple(to_time(argument) for argument in arguments)
-    return tuple(to_datetime(argument) for argument in arguments)
+    of_days = Family.DATETIME not in temporal
+    return tuple(_as_moment(argument, of_days, named) for argument in arguments)
 
 
-def _is_day(expr: Expr) -> bool:
-    """Whether a constant text is a date without a time: DATE columns are then compared as dates."""
+def _as_moment(expr: Expr, of_days: bool, named: bool) -> Expr:
+    """The expression as a DATETIME, or for a number its place among the moments as numbers.
+
+    `of_days`: among the dates as numbers. `named`: it is compared with a column, so it is read as a
+    date first."""
+    if expr.family not in types.NUMERIC or types.is_text_like(expr.type):
+        return to_datetime(expr)
+    extra = (of_days, named)
+    place = Call(type=types.datetime(6), function="place_of_number", arguments=(expr,), extra=extra)
+    return fold(place) if named else place  # a constant must be a valid moment
+
+
+def _is_day(expr: Expr, named: bool) -> bool:
+    """Whether a constant is a date without a time: DATEs are then compared as dates."""
     if not isinstance(expr, Constant):
         return False
-    moment = to_datetime(expr)
+    moment = _as_moment(expr, True, named)
     day_only = isinstance(moment, Constant) and isinstance(moment.value, int)
     return day_only and moment.value & ((1 << 37) - 1) == 0  # type: ignore[attr-defined]
 

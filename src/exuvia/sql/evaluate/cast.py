@@ -177,7 +177,7 @@ def _today_at(micros: int, env: Env) -> int | None:
     return moment.of_microseconds(today * moment.DAY_US + micros)
 
 
-def _split_number(number: Value) -> tuple[int, int]:
+def split_number(number: Value) -> tuple[int, int]:
     """The integer part of a number, and its fraction in millionths."""
     if isinstance(number, int):
         return number, 0
@@ -195,7 +195,7 @@ def moment_reader(source: FieldType, what: str) -> Callable[[Value, Env], int | 
 
     def read(value: Value, env: Env) -> int | None:
         number = plain(value)
-        base, micro = _split_number(number)
+        base, micro = split_number(number)
         micro *= base >= LEAST_CLOCK  # digits after a date without a time are ignored
         packed = moment.moment_of_number(base, micro)
         if packed is None and env.takes_any_day:
@@ -255,7 +255,7 @@ def to_time(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster |
     def convert(value: Value, env: Env) -> int | None:
         value_text = text(value)
         if is_number:
-            reading = moment.time_of_number(*_split_number(value))
+            reading = moment.time_of_number(*split_number(value))
         else:
             reading = moment.read_time(value_text)
         if reading is None or reading[1]:

@@ -52,11 +52,13 @@ from exuvia.sql.evaluate.cast import (
     moment_or_time,
     moment_reader,
     operation,
+    split_number,
     text_of,
 )
 from exuvia.sql.expr import Call, Expr
 from exuvia.sql.functions import json_functions
 from exuvia.sql.functions import moment as moments
+from exuvia.sql.functions.dates import limited_time
 from exuvia.sql.functions.text import find_text
 from exuvia.sql.types import DIVISION_DIGITS, NUMERIC, TEMPORAL, family_of, fraction_digits
 
@@ -601,6 +603,27 @@ def _is_day(text: str) -> bool:
     return 1 < len(groups) <= 3 or (len(groups) == 1 and len(groups[0]) in (5, 6, 8))
 
 
+def _place_of_number(call: Call, arguments: list[Compiled]) -> Compiled:
+    """The comparand of dates for a number. `extra`: whether dates without a time are compared, and
+    whether the number is read as a date first: 240101 is 2024-01-01."""
+    of_days, reads = call.extra
+    inner = arguments[0]
+
+    def run(row: Row, env: Env) -> int | None:
+        number = inner(row, env)
+        if number is None:
+            return None
+        base, micro = split_number(number)
+        if reads:
+            packed = moments.moment_of_number(base, micro * (base >= LEAST_CLOCK), any_day=True)
+            if packed is not None:
+                return packed
+            env.incorrect("datetime", number)
+        return moments.place_of_number(base, micro, of_days)
+
+    return run
+
+
 def _add_time_text(call: Call, arguments: list[Compiled]) -> Compiled:
     """ADDTIME and SUBTIME for a text. Arguments: the text, microseconds. `extra`: the sign."""
     (sign,) = call.extra
@@ -617,10 +640,24 @@ def _add_time_text(call: Call, arguments: list[Compiled]) -> Compiled:
             packed = moments.of_microseconds(total)
             if packed is not None:
                 return temporal.format_datetime(packed, 6 if packed & 0xFFFFF else 0)
-        elif abs(total) <= temporal.MOST_TIME:
-            return temporal.format_time(total, 6 if total % 1_000_000 else 0)
-        env.raise_or_note(_OVERFLOW)
-        return None
+            env.raise_or_note(_OVERFLOW)
+            return None
+        total = limited_time(env, total)
+        return temporal.format_time(total, 6 if total % 1_000_000 else 0)
+
+    return run
+
+
+def _add_time(call: Call, arguments: list[Compiled]) -> Compiled:
+    """ADDTIME and SUBTIME for a TIME. Arguments: the TIME, microseconds. `extra`: the sign."""
+    (sign,) = call.extra
+    moment, size = arguments
+
+    def run(row: Row, env: Env) -> int | None:
+        micros, amount = moment(row, env), size(row, env)
+        return (
+            None if micros is None or amount is None else limited_time(env, micros + sign * amount)
+        )
 
     return run
 
@@ -637,17 +674,17 @@ def _time_difference(call: Call, arguments: list[Compiled]) -> Compiled:
         first, second = read_left(a, env), read_right(b, env)
         if first is None or second is None or first.has_date != second.has_date:
             return None
-        difference = first.micros - second.micros
-        difference = max(-temporal.MOST_TIME, min(difference, temporal.MOST_TIME))
-        return temporal.round_time(difference, digits)
+        return temporal.round_time(limited_time(env, first.micros - second.micros), digits)
 
     return run
 
 
 MOVES = {
+    "add_time": _add_time,
     "add_time_text": _add_time_text,
     "date_add": _move,
     "date_add_text": _move_text,
+    "place_of_number": _place_of_number,
     "timediff": _time_difference,
 }
 

@@ -41,6 +41,7 @@ from exuvia.base.types import (
     unpack_datetime,
 )
 from exuvia.catalog import temporal
+from exuvia.catalog.convert import values
 from exuvia.sql import types
 from exuvia.sql.env import Env
 from exuvia.sql.expr import Constant, Expr
@@ -180,7 +181,13 @@ _TIME_SIGNS = "fHhIiklprSsT"
 _DATE_SIGNS = "abcDdejMmUuVvWwXxYy"
 
 
+_SKIPPED = {".": r"[!-/:-@\[-`{-~]*", "@": "[A-Za-z]*", "#": r"\d*"}
+
+
 _NUMBERS = {
+    "U": ("week", 2),
+    "V": ("week", 2),
+    "X": ("weekyear", 4),
     "c": ("month", 2),
     "d": ("day", 2),
     "e": ("day", 2),
@@ -194,6 +201,10 @@ _NUMBERS = {
     "m": ("month", 2),
     "S": ("second", 2),
     "s": ("second", 2),
+    "u": ("week", 2),
+    "v": ("week", 2),
+    "w": ("weekday", 1),
+    "x": ("weekyear", 4),
 }
 
 
@@ -256,7 +267,8 @@ def _match(text: str, form: str, parts: dict[str, int]) -> int | None:
 def _take(sign: str, text: str, at: int, parts: dict[str, int]) -> int | None:
     if sign in _NUMBERS:
         name, width = _NUMBERS[sign]
-        digits = re.compile(rf"\d{{1,{width}}}").match(text, at)
+        digit = "[0-6]" if name == "weekday" else r"\d"
+        digits = re.compile(f"{digit}{{1,{width}}}").match(text, at)
         if digits:
             parts[name] = int(digits.group())
         return digits.end() if digits else None
@@ -285,9 +297,10 @@ def _take(sign: str, text: str, at: int, parts: dict[str, int]) -> int | None:
     names = {"M": MONTHS, "b": [m[:3] for m in MONTHS], "W": DAYS, "a": [d[:3] for d in DAYS]}
     for n, name in enumerate(names.get(sign, ())):
         if text[at : at + len(name)].lower() == name.lower():
-            if sign in "Mb":
-                parts["month"] = n + 1
+            parts["month" if sign in "Mb" else "weekday"] = n + 1
             return at + len(name)
+    if sign in _SKIPPED:
+        return re.compile(_SKIPPED[sign]).match(text, at).end()  # type: ignore[union-attr]
     return at + 1 if sign == "%" and text[at : at + 1] == "%" else None
 
 
@@ -310,10 +323,34 @@ def _assemble(form: str, parts: dict[str, int], sql_mode: str) -> int | None:
         first = moment.day_number(pack_date(year, 1, 1))
         date = moment.date_of_day(first + parts["yearday"] - 1) or -1
         month = day = 1
+    elif "week" in parts and "weekday" in parts:
+        date = _day_of_week_of_year("".join(signs), parts)
+        month = day = 1
     refusing = "NO_ZERO_IN_DATE" if date else "NO_ZERO_DATE"
     if date < 0 or ((month == 0 or day == 0) and refusing in sql_mode):
         return None
     return pack_datetime(date, hour, minute, second, micro) if clock else date
+
+
+def _day_of_week_of_year(signs: str, parts: dict[str, int]) -> int:
+    """The packed date of a day of a week; -1 if it does not exist.
+
+    %V is valid with %X only, %v with %x, %U and %u with a year. Weeks of %U and %V begin on Sunday.
+    Their first week contains a Sunday. Weeks of %u and %v begin on Monday. Their first week has
+    four days or more."""
+    week, weekday = parts["week"], parts["weekday"]
+    last = [sign for sign in signs if sign in "UuVv"][-1]
+    years = [sign for sign in signs if sign in "Xx"]
+    is_own, of_sunday = last in "Vv", last in "UV"
+    if week > 53 or weekday > 7 or (is_own and not week):
+        return -1
+    if is_own != bool(years) or (is_own and (years[-1] == "X") != of_sunday):
+        return -1
+    first = moment.day_number(pack_date(parts.get("weekyear" if is_own else "year", 0), 1, 1))
+    begins = moment.days_into_week(first, of_sunday)
+    weeks = (week - 1) * 7 + (0 if begins <= (0 if of_sunday else 3) else 7)
+    number = first - begins + weeks + (weekday % 7 if of_sunday else (weekday or 7) - 1)
+    return moment.date_of_day(number) or -1
 
 
 _SMALL = always(types.integer(4))
@@ -450,12 +487,20 @@ def _make_date(year: int, day: int) -> int | None:
     return moment.date_of_day(moment.day_number(pack_date(year, 1, 1)) + day - 1)
 
 
-def _make_time(hour: int, minute: int, second: Any) -> int | None:
+def limited_time(env: Env, micros: int) -> int:
+    """A TIME of at most 838:59:59 in either direction, with 1292 if it was more."""
+    if abs(micros) <= temporal.MOST_TIME:
+        return micros
+    digits = 6 if micros % temporal.SECOND else 0
+    env.warn(ErrTruncatedWrongValue, "time", temporal.format_time(micros, digits))
+    return temporal.MOST_TIME if micros > 0 else -temporal.MOST_TIME
+
+
+def _make_time(env: Env, hour: int, minute: int, second: Any) -> int | None:
     if not 0 <= minute < 60 or not 0 <= second < 60:
         return None
     total: int = (abs(hour) * 3600 + minute * 60) * 1_000_000 + round(second * 1_000_000)
-    total = min(total, temporal.MOST_TIME)
-    return -total if hour < 0 else total
+    return limited_time(env, -total if hour < 0 else total)
 
 
 def _days_between(left: int, right: int) -> int | None:
@@ -537,9 +582,13 @@ def _seconds_of_time(micros: int) -> int:
     return -seconds if micros < 0 else seconds
 
 
-def _time_of_seconds(seconds: Value) -> int:
+def _time_of_seconds(env: Env, seconds: Value) -> int:
     most = temporal.MOST_TIME
-    micros: int = round(max(-most, min(seconds * 1_000_000, most)))
+    if abs(seconds) * 1_000_000 > most:
+        text = values.to_text(seconds, types.DOUBLE) if isinstance(seconds, float) else seconds
+        env.warn(ErrTruncatedWrongValue, "time", text)
+        return most if seconds > 0 else -most
+    micros: int = round(seconds * 1_000_000)
     return micros
 
 
@@ -590,7 +639,7 @@ FUNCTIONS = {
     "localtime": _NOW,
     "localtimestamp": _NOW,
     "makedate": Function(2, 2, "i", always(types.DATE), _make_date),
-    "maketime": Function(3, 3, "iin", lambda a: types.time(_scale(a[2])), _make_time),
+    "maketime": Function(3, 3, "iin", lambda a: types.time(_scale(a[2])), _make_time, env=True),
     "microsecond": Function(1, 1, "m", _SMALL, lambda t: abs(t) % 1_000_000),
     "minute": Function(1, 1, "m", _SMALL, lambda t: abs(t) // 60_000_000 % 60),
     "month": Function(1, 1, "D", _SMALL, lambda d: d >> 5 & 15, "(({0} >> 5) & 15)"),
@@ -599,7 +648,9 @@ FUNCTIONS = {
     "period_add": Function(2, 2, "i", _BIG, _period_add),
     "period_diff": Function(2, 2, "i", _BIG, _period_diff),
     "quarter": Function(1, 1, "D", _SMALL, lambda d: ((d >> 5 & 15) + 2) // 3),
-    "sec_to_time": Function(1, 1, "n", lambda a: types.time(_scale(a[0])), _time_of_seconds),
+    "sec_to_time": Function(
+        1, 1, "n", lambda a: types.time(_scale(a[0])), _time_of_seconds, env=True
+    ),
     "second": Function(1, 1, "m", _SMALL, lambda t: abs(t) // 1_000_000 % 60),
     "str_to_date": Function(2, 2, "s", parsed_type, parse, env=True),
     "sysdate": Function(

@@ -94,7 +94,7 @@ def week_of(packed: int, mode: int) -> tuple[int, int]:
     year, _, _ = unpack_date(packed)
     day = day_number(packed)
     first = day_number(pack_date(year, 1, 1))
-    weekday = _days_into_week(first, not monday)
+    weekday = days_into_week(first, not monday)
     if packed & 511 <= 32 + 31 and (packed & 31) <= 7 - weekday and (packed >> 5 & 15) == 1:
         if not year_wise and ((full and weekday != 0) or (not full and weekday >= 4)):
             return year, 0
@@ -102,7 +102,7 @@ def week_of(packed: int, mode: int) -> tuple[int, int]:
         if (full and weekday != 0) or (not full and weekday >= 4):
             year -= 1
             first = day_number(pack_date(year, 1, 1))
-            weekday = _days_into_week(first, not monday)
+            weekday = days_into_week(first, not monday)
     late = (full and weekday != 0) or (not full and weekday >= 4)
     days = day - (first + (7 - weekday)) if late else day - (first - weekday)
     if year_wise and days >= 52 * 7:
@@ -113,7 +113,8 @@ def week_of(packed: int, mode: int) -> tuple[int, int]:
     return year, days // 7 + 1
 
 
-def _days_into_week(day: int, sunday_first: bool) -> int:
+def days_into_week(day: int, sunday_first: bool) -> int:
+    """The days of a week before a day, given by its number."""
     return (day + 5 + sunday_first) % 7
 
 
@@ -179,6 +180,31 @@ def moment_of_number(number: int, micro: int = 0, any_day: bool = False) -> int 
         [temporal.full_year(int(year), len(year)), *numbers, 0, 0, 0][:6], None, any_day
     )
     return None if packed is None else packed + micro
+
+
+_MOST_PARTS = (59, 59, 23, 31, 12)  # from the second to the month
+_AFTER_FRACTIONS = 0xFFFFF  # microseconds after all those of a moment
+
+
+def place_of_number(number: int, micro: int, of_days: bool) -> int:
+    """The packed moment with this number YYYYMMDDhhmmss, or YYYYMMDD if `of_days`.
+
+    For other numbers, a value between the packed moments with lower and with higher numbers."""
+    if of_days:
+        number, micro = number * 1_000_000 + micro, 0
+    if number < 0 or micro < 0:
+        return -1
+    parts: list[int] = []
+    for most in _MOST_PARTS:
+        number, part = divmod(number, 100)
+        if part > most:  # after all moments with the same higher parts
+            parts, micro = [*_MOST_PARTS[: len(parts)], most], _AFTER_FRACTIONS
+        else:
+            parts.append(part)
+    if number > 9999:
+        number, parts, micro = 9999, list(_MOST_PARTS), _AFTER_FRACTIONS
+    second, minute, hour, day, month = parts
+    return pack_datetime(pack_date(number, month, day), hour, minute, second, micro)
 
 
 def read_time(text: str) -> tuple[int, bool] | None:

@@ -232,8 +232,6 @@ def _json(name: str) -> Callable[[exp.Expression], str]:
 
 
 def _interval(tree: exp.Expression) -> str:
-    if isinstance(tree.this, exp.Tuple):
-        return f"interval({_list(tree.this.expressions)})"
     amount = tree.this.unnest()
     amount_text = amount.name if isinstance(amount, exp.Literal) else restored(amount)
     return f"interval {amount_text} {tree.args['unit'].name.lower()}"

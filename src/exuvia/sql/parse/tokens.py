@@ -32,6 +32,7 @@ Tokens that sqlglot would misread are rewritten before:
     SIGNED INT            SIGNED, in casts
     @@validate_password.x the dot is part of the variable's name
     INTERVAL 1.5 SECOND   INTERVAL (1.5) SECOND
+    INTERVAL(a, 1, 6)     a call; a name after it is its alias, not a unit
     a = @v := 1 AND b     a = (@v := 1) AND b; sqlglot has := on one level below all others
     SELECT HIGH_PRIORITY  SELECT; SQL_CALC_FOUND_ROWS stays, after DISTINCT
     BINARY -1             BINARY (-1); a call of BINARY is its cast (bind/bind.py)
@@ -340,6 +341,8 @@ def _rewritten_at(tokens: list[Token], place: int) -> tuple[list[Token], int] | 
             return None
         return [_like(token, TokenType.INNER, "INNER"), token], 1
     if token.token_type is TokenType.INTERVAL:
+        if _is_list(tokens, place + 1):
+            return [_like(token, TokenType.VAR, "INTERVAL")], 1
         # INTERVAL 1.5 SECOND: in parentheses the amount stays a number or a text
         end = place + 1
         while end < len(tokens) and tokens[end].token_type in (TokenType.DASH, TokenType.PLUS):
@@ -436,6 +439,16 @@ def _is_alias(tokens: list[Token], place: int) -> bool:
     named = tokens[place].token_type in (TokenType.VAR, TokenType.IDENTIFIER)
     is_behind = tokens[place - 1].token_type in ENDS_OF_VALUES
     return named and is_behind and not _UNIT.fullmatch(word_of(tokens[place]))
+
+
+def _is_list(tokens: list[Token], place: int) -> bool:
+    """Whether parentheses with more than one expression begin at the token."""
+    depth = 0
+    for token in islice(tokens, place, None):
+        depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
+        if depth < 1 or (depth == 1 and token.token_type is TokenType.COMMA):
+            return depth == 1
+    return False
 
 
 def _like(token: Token, kind: TokenType, text: str) -> Token:

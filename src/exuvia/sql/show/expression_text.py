@@ -131,6 +131,8 @@ _NAMES = {
     "is false": "isfalse",
     "json_unquoted_extract": "json_unquote",
     "date_add_text": "date_add",
+    "add_time": "addtime",
+    "add_time_text": "addtime",
 }
 
 
@@ -171,7 +173,7 @@ def _of_bound(expr: Expr, name: Naming, context: Context) -> ExpressionText:
     if isinstance(expr, Aggregate):
         return ConstantText(_aggregate(expr, of))
     if isinstance(expr, Call):
-        if expr.function == "at_zone":
+        if expr.function in ("at_zone", "place_of_number"):
             return of(expr.arguments[0])
         arguments = tuple(map(of, expr.arguments))
         if expr.function == "like":

@@ -349,7 +349,7 @@ class Context(Execution):
         self.memory = {}
         self.tracker = session.memory
         self.about = ANY
-        self.by_zero = True
+        self.by_zero = None
         self.strict = False
         self.ignores = False
         self.parameters = parameters

@@ -35,7 +35,7 @@ from exuvia.catalog.convert.values import Mode, leading_number
 from exuvia.catalog.model import ColumnInfo
 from exuvia.sql.bind.binding import Binding
 from exuvia.sql.cells import MOMENT, NARROWED, assign_to, is_dated, narrowed, on_day
-from exuvia.sql.env import Execution
+from exuvia.sql.env import BY_ZERO, Execution
 
 _STRICT_MODES = ("STRICT_TRANS_TABLES", "STRICT_ALL_TABLES")
 
@@ -79,7 +79,7 @@ def strictness(binding: Binding, ignore: bool, single_row: bool = False) -> Stri
         mode = mode._replace(any_day=True)
     if binding.zone is not None:
         mode = mode._replace(zone=binding.zone)
-    by_zero = "ERROR_FOR_DIVISION_BY_ZERO" in modes
+    by_zero = BY_ZERO in modes
     return Strictness(ignore, lenient, forgiven, mode, by_zero)
 
 
