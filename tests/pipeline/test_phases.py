@@ -10,7 +10,7 @@ from exuvia.catalog.table import Table
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import Snapshot, SnapshotUse, Span
 from exuvia.pipeline import checkpoint
-from exuvia.pipeline.phase_runner import PACED_ROWS, PhaseRunner, order_of
+from exuvia.pipeline.phase_runner import PACED_ROWS, PhaseRunner, Rate, order_of
 from exuvia.pipeline.reorg import (
     Done,
     Phase,
@@ -142,3 +142,13 @@ def test_a_phase_without_checkpoint_writes_nothing() -> None:
     for reorg in (FILL, REWRITE, READ, MOVE, exchange):
         writers += [phase for phase in reorg.phases if phase.element is not None]
     assert {phase.kernel for phase in writers} == {"fill", "rewrite", "move"}
+
+
+def test_a_rate_is_not_negative_when_a_task_starts_again() -> None:
+    rate = Rate()
+    for now, rows in ((0.0, 0), (1.0, 500), (2.0, 1000), (3.0, 400)):
+        rate.observe(now, rows)
+        assert rate.rows_per_s() >= 0
+    assert rate.eta_s(100) is None
+    rate.observe(4.0, 700)
+    assert rate.rows_per_s() == 300

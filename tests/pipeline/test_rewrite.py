@@ -134,6 +134,17 @@ def test_a_rewrite_commits_rarely_once_clients_are_inactive(
     store.close()
 
 
+def test_spans_are_counted_as_they_end() -> None:
+    """Those of a wave were counted when all of them had ended."""
+    store = MemoryStore()
+    table, plan = changing(store)
+    notes = [step.note for step in walk(store, table, plan) if isinstance(step, Running)]
+    rewriting = [note for note in notes if note]
+    numbers = [int(note.partition("spans done: ")[2].split(",")[0]) for note in rewriting]
+    assert numbers == sorted(numbers)
+    assert set(numbers) == {0, 1, 2}
+
+
 def test_the_number_of_rows_never_falls_during_a_phase() -> None:
     store = MemoryStore()
     table, plan = changing(store)

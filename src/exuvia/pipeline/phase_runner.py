@@ -203,6 +203,7 @@ class PhaseRunner:
         self._walk = self._walk_stages()
         self.spans_done = 0
         self.spans_skipped = 0
+        self._spans_ended = 0  # in the running wave
         self.order = self._order(reorg.phases[0])
 
     def step(self, now: float) -> Progress:
@@ -611,6 +612,7 @@ class PhaseRunner:
     ) -> Generator[Progress, None, list[Outcome]]:
         """Runs a wave of tasks and returns their outcomes in order. Raises the error that stopped
         one."""
+        self._spans_ended = 0
         self._executor.start(f"exuvia-job-{self.order.job_id}", tasks)
         while not self._executor.done():
             wake_s = self._executor.step()
@@ -621,13 +623,16 @@ class PhaseRunner:
         outcomes = self._executor.outcomes()
         if phase.writes:
             self._count(base)
+        self._spans_ended = 0  # the caller adds them to those of earlier waves
         return outcomes
 
     def _count(self, base: int) -> None:
         """Updates the rows done: finished spans plus the progress of running tasks."""
         self._counted_at = self._now
         with self._store.read() as txn:
-            self._rows = base + sum(p.rows for p in checkpoint.read_progress(txn, self.order))
+            progress = checkpoint.read_progress(txn, self.order)
+        self._rows = base + sum(p.rows for p in progress)
+        self._spans_ended = sum(p.finished for p in progress)
         self._rate.observe(self._now, self._rows)
 
     @property
@@ -636,7 +641,7 @@ class PhaseRunner:
 
     def _running(self, phase: Phase, wake_s: float) -> Running:
         before = f", {self.spans_skipped} before a restart" if self.spans_skipped else ""
-        note = f"spans done: {self.spans_done}{before}"
+        note = f"spans done: {self.spans_done + self._spans_ended}{before}"
         if self._controller is not None and self._controller.reason:
             note = f"{self._controller.reason}; {note}"
         silent_s = self._rate.silence_s(self._now) if phase.writes else 0.0
@@ -681,6 +686,8 @@ class Rate:
         """Adds an observation: `rows` are done at `now`. Unit: s."""
         if self._moved_at is None or (self._window and rows != self._window[-1][1]):
             self._moved_at = now
+        if self._window and rows < self._window[-1][1]:
+            self._window.clear()  # a task was started again
         self._window.append((now, rows))
         while len(self._window) > 2 and self._window[1][0] <= now - _WINDOW_S:
             self._window.popleft()
