@@ -240,6 +240,29 @@ CASTS = {
 }
 
 
+@pytest.mark.parametrize("kind", ["float", "double", "bigint", "decimal(20,3)", "varchar(20)"])
+def test_a_number_with_a_zero_month_is_no_time(server, kind):
+    session, _ = server
+    run(session, f"CREATE TABLE zeros (a {kind})")
+    run(session, "CREATE TABLE hours (a time)")
+    run(session, "INSERT INTO zeros VALUES (10000000000000)")
+    try:
+        change = "ALTER TABLE zeros MODIFY a time"
+        if kind == "varchar(20)":  # a text may be a date with zeros
+            run(session, change)
+            assert rows(session, "SELECT a FROM zeros") == [[0]]
+            return
+        run(session, "INSERT INTO hours VALUES ('1:00')")
+        write = "UPDATE hours h, zeros z SET h.a = z.a"
+        for text in (change, "INSERT INTO hours SELECT a FROM zeros", write):
+            with pytest.raises(Refused) as refused:
+                run(session, text)
+            assert refused.value.code == 1292, text
+        assert rows(session, "SELECT CAST(a AS TIME) FROM zeros") == [[None]]
+    finally:
+        run(session, "DROP TABLE zeros, hours")
+
+
 def test_a_cast_makes_the_same_of_what_fits(server):
     session, kinds = server
     compared = 0
@@ -253,6 +276,8 @@ def test_a_cast_makes_the_same_of_what_fits(server):
             cast = f"SELECT c, CAST(c AS {CASTS[new]}) FROM taken"
             by_value = dict(rows(session, cast))
             for value in held:
+                if old == "float" and isinstance(value, float) and abs(value) >= 1 << 24:
+                    continue  # MODIFY reads it as it is printed, CAST all its digits, as in TiDB
                 if value is not None and fits(value, source, kinds[new]):
                     one = converter(source, kinds[new], "c", moments=TODAY)
                     assert by_value[value] == one(value), (old, new, value)

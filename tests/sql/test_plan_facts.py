@@ -254,6 +254,11 @@ def fresh(session: Session, text: str) -> object:
         session.services = kept
 
 
+def as_written(session: Session, text: str) -> object:
+    """The answer by a plan of this text: a comment keeps it from having a shape."""
+    return answer(session, text.replace("SELECT ", "SELECT /* */ ", 1))
+
+
 @pytest.mark.parametrize("text", QUERIES)
 def test_a_user_variable_is_of_the_type_it_has_now(words: Session, text: str) -> None:
     text = text.format("")
@@ -333,6 +338,141 @@ def test_a_variables_length_is_no_fact(words: Session) -> None:
         run(words, f"SET @v = {value}")
         text = "SELECT @v, CONCAT(@v, 'x') FROM w WHERE id = 1"
         assert answer(words, text) == fresh(words, text)
+
+
+# -- queries of several tables ---------------------------------------------------------------------
+
+SEVERAL = (
+    "SELECT w.id, n.v FROM w JOIN n ON n.id = w.id WHERE w.a = @v",
+    "SELECT w.id, n.at FROM w LEFT JOIN n ON n.id = w.id AND n.at > '2024-01-01 10:30:00'",
+    "SELECT MAX(n.at), CONCAT(n.at, @v) FROM w JOIN n ON n.id = w.id GROUP BY n.id",
+    "SELECT a, COUNT(*), id FROM w GROUP BY a",
+    "SELECT id FROM w WHERE id IN (SELECT id FROM n WHERE v = @v) UNION SELECT @v",
+    "SELECT (SELECT v FROM n WHERE n.id = w.id), 'a' || w.a FROM w",
+    "SELECT w.id, n.v / 3 FROM w, n WHERE n.id = w.id AND w.a = 'A'",
+    "SELECT n.v - w.id - 9 FROM w JOIN n ON n.id = w.id",
+    "WITH c AS (SELECT * FROM n WHERE v > @v) SELECT * FROM c JOIN w ON w.id = c.id LIMIT 2",
+)
+STATES = (
+    *("time_zone = '+05:00'", "sql_mode = 'PIPES_AS_CONCAT'", "sql_mode = ''"),
+    *("div_precision_increment = 8", "collation_connection = utf8mb4_general_ci"),
+    *("@v = '2abc'", "@v = 2", "@v = 1.75", "@v = NULL", "@v = DATE'2024-01-02'"),
+    "sql_select_limit = 1",
+)
+
+
+@pytest.fixture
+def several(words: Session) -> Session:
+    run(words, "CREATE TABLE n (id int PRIMARY KEY, v bigint unsigned, at timestamp)")
+    run(words, "INSERT INTO n VALUES (1, 2, '2024-01-01 10:00:00'), (2, 3, '2024-01-01 11:00:00')")
+    return words
+
+
+@pytest.mark.parametrize("text", SEVERAL)
+def test_a_kept_query_answers_as_the_session_is_now(several: Session, text: str) -> None:
+    for state in STATES:
+        answer(several, text)
+        run(several, f"SET {state}")
+        for _ in range(2):  # the first one finds which literals stay in the shape
+            assert answer(several, text) == as_written(several, text), state
+        before = plans_of(several)
+        assert answer(several, text) == as_written(several, text), state
+        assert plans_of(several) == before, state
+
+
+def test_a_kept_query_means_the_tables_of_now(several: Session) -> None:
+    text = "SELECT * FROM w JOIN n USING (id) WHERE w.id < 9"
+    run(several, "CREATE DATABASE elsewhere")
+    for change in (
+        "ALTER TABLE n ADD COLUMN x int DEFAULT 7",
+        "ALTER TABLE w ADD INDEX (a)",
+        "ALTER TABLE n DROP COLUMN v",
+        "CREATE TABLE elsewhere.w (id int PRIMARY KEY, other int)",
+        "INSERT INTO elsewhere.w VALUES (1, 99)",
+        "CREATE TABLE elsewhere.n LIKE n",
+        "INSERT INTO elsewhere.n SELECT * FROM n",
+        "USE elsewhere",
+        "CREATE TEMPORARY TABLE w (id int PRIMARY KEY, z int)",
+        "INSERT INTO w VALUES (2, 5)",
+        "DROP TABLE w",
+        "DROP TABLE w",
+        "CREATE VIEW w AS SELECT 1 AS id",
+        "ALTER TABLE n RENAME TO m",
+    ):
+        answer(several, text)
+        run(several, change)
+        assert answer(several, text) == fresh(several, text), change
+        assert answer(several, text) == fresh(several, text), change
+
+
+TWINS = (
+    (
+        "SELECT w.id FROM w JOIN (SELECT id, v FROM n ORDER BY 1 DESC LIMIT 1) d USING (id)",
+        "SELECT w.id FROM w JOIN (SELECT id, v FROM n ORDER BY 2 LIMIT 1) d USING (id)",
+    ),
+    (
+        "SELECT w.id, d.x FROM w JOIN (SELECT id, 7 AS x FROM n) d USING (id)",
+        "SELECT w.id, d.x FROM w JOIN (SELECT id, 700 AS x FROM n) d USING (id)",
+    ),
+    (
+        "SELECT w.id, d.`5` FROM w JOIN (SELECT id, 5 FROM n) d USING (id)",
+        "SELECT w.id, d.`5` FROM w JOIN (SELECT id, 6 FROM n) d USING (id)",
+    ),
+    (
+        "SELECT id FROM w WHERE id IN (SELECT id FROM n) UNION SELECT v FROM n ORDER BY 1 LIMIT 2",
+        "SELECT id FROM w WHERE id IN (SELECT id FROM n) UNION SELECT v FROM n ORDER BY 1 LIMIT 3",
+    ),
+    (
+        "SELECT COUNT(*) FROM w, n WHERE w.id = n.id GROUP BY 1 + n.v",
+        "SELECT COUNT(*) FROM w, n WHERE w.id = n.id GROUP BY 2 + n.v",
+    ),
+    (
+        "SELECT w.id, n.at FROM w JOIN n USING (id) WHERE n.at < '2024-01-01 10:30:00'",
+        "SELECT w.id, n.at FROM w JOIN n USING (id) WHERE n.at < 'x'",
+    ),
+    (
+        "SELECT w.id FROM w JOIN n USING (id) WHERE NOW(3) > n.at AND n.v = 2",
+        "SELECT w.id FROM w JOIN n USING (id) WHERE NOW(6) > n.at AND n.v = 3",
+    ),
+    ("SELECT 1 FROM w JOIN n USING (id) WHERE w.id > 1.5",) * 2,
+)
+
+
+@pytest.mark.parametrize("twins", TWINS)
+def test_kept_queries_differ_by_literals_that_are_more_than_values(
+    several: Session, twins: tuple[str, str]
+) -> None:
+    for text in (*twins, *twins, *twins):
+        assert answer(several, text) == as_written(several, text), text
+
+
+def test_a_kept_query_is_not_of_a_view_or_of_computed_rows(several: Session) -> None:
+    view = "SELECT x.id FROM w JOIN x USING (id)"
+    tables = "SELECT table_name FROM information_schema.tables t, w WHERE t.table_name = 'y'"
+    for change in (
+        "CREATE VIEW x AS SELECT 1 AS id",
+        "CREATE OR REPLACE VIEW x AS SELECT 2 AS id",
+        "CREATE TABLE y (id int)",
+        "DROP TABLE y",
+    ):
+        run(several, change)
+        for text in (view, tables, view, tables):
+            assert answer(several, text) == fresh(several, text), change
+
+
+def test_the_limit_of_a_kept_query_is_that_of_now(several: Session) -> None:
+    text = "SELECT w.id FROM w LEFT JOIN n USING (id) ORDER BY w.id LIMIT ?"
+    prepared, before = several.prepare(text), plans_of(several)
+    for most in (1, 3, 0, 2):
+        expected = [[n] for n in range(1, most + 1)]
+        assert rows(several, text.replace("?", str(most))) == expected
+        executed = several.execute_prepared(prepared, [most])
+        assert [list(row) for row in executed.rows] == expected
+    assert plans_of(several) - before <= 2
+    for wrong in (-1, "x", None):
+        with pytest.raises(Refused) as refused:
+            several.execute_prepared(prepared, [wrong])
+        assert refused.value.code == 1210
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())

@@ -623,6 +623,33 @@ def test_rows_are_locked_for_writes_by_who_may_write_or_lock(world: World, secre
     session.close()
 
 
+class Writer(Limited):
+    """An account that may only write in the database "secret"."""
+
+    @property
+    def rights(self) -> Rights:
+        own = [OnDatabase("nobody", "%", "mine", HELD)]
+        own += [OnDatabase("nobody", "%", "secret", frozenset({"INSERT"}))]
+        return Rights(frozenset(), own, account=self.account_name)
+
+
+def test_a_kept_query_is_for_those_who_may_read_all_its_tables(world: World, secret: str) -> None:
+    root, session = world.session(""), nobody(world, "mine")
+    for text in (
+        "SELECT a.id FROM mine.t a JOIN secret.t b USING (id)",
+        "SELECT id FROM mine.t WHERE id IN (SELECT id FROM secret.t)",
+    ):
+        for _ in range(3):
+            run(root, text)
+        assert refusal(session, text)[0] == 1142
+        assert refusal(session, text.replace("secret", "mine")) == (0, "it was done")
+        writer = Writer(world.services, 82, user="nobody", database="mine")
+        assert refusal(writer, text)[0] == 1142  # the table is one that it sees
+        writer.close()
+    root.close()
+    session.close()
+
+
 def test_a_view_of_another_definer_takes_a_privilege(world: World, secret: str) -> None:
     session = nobody(world, "mine")
     text = "CREATE OR REPLACE DEFINER=root VIEW mine.of_root AS SELECT 1"

@@ -1,7 +1,7 @@
 """Plans of statements: key access where one table is enough, else DuckDB.
 
 exp.Select    read.plan           one table, by key or streamed       cached by shape
-              relational.py       joins, grouping, windows, ...        planned each time
+              relational.py       joins, grouping, unions, ...         the tree is cached
               LockedQuery         ... FOR UPDATE                      planned each time
 Insert        insert.plan         VALUES                              cached; SELECT is not
 Update        UpdateRows          one table                           cached
@@ -170,11 +170,14 @@ def plan_shape(
         numbers = frozenset() if statement is None else deciding(statement, shape.letters)
         is_bound = False
         if statement is not None and not (
-            isinstance(statement, exp.Select) and _is_alone(statement)
+            isinstance(statement, exp.Query) and _is_alone(statement)
         ):
             tree = _with_hints(statement, context, binding)
             is_bound = tree is not None
-            kept_plan = _cacheable(with_select_limit(tree or statement, binding), binding)
+            limited = with_select_limit(tree or statement, binding)
+            kept_plan = _cacheable(limited, binding)
+            if kept_plan is None and isinstance(limited, exp.Query):
+                kept_plan = relational.plan_of_shape(limited, context, binding)
         if (
             kept_plan is not None
             and not isinstance(statement, Insert)
@@ -198,11 +201,12 @@ def plan_shape(
     return kept_plan
 
 
-def _is_alone(statement: exp.Select) -> bool:
+def _is_alone(statement: exp.Query) -> bool:
     """Whether the query is planned each time: INTO, AS OF, or SQL_CALC_FOUND_ROWS."""
-    options = statement.args.get("operation_modifiers")
+    queries = walks.find_all(statement, exp.Query)
     return (
-        bool(options) or "into" in statement.meta or walks.find(statement, exp.Version) is not None
+        any("into" in query.meta or query.args.get("operation_modifiers") for query in queries)
+        or walks.find(statement, exp.Version) is not None
     )
 
 
@@ -260,8 +264,9 @@ def deciding(node: Statement, letters: str) -> frozenset[int]:
     """The indexes of literals that decide more than a value: a column's name, a position, a
     display, a type."""
     positions = deciding_a_type(node, letters)
-    if isinstance(node, exp.Select):
-        parts = (*node.expressions, node.args.get("group"), node.args.get("order"))
-        signs = (sign for part in parts if part for sign in walks.find_all(part, exp.Placeholder))
-        positions |= {position_of(sign) for sign in signs}
+    if isinstance(node, exp.Query):
+        for query in walks.find_all(node, exp.Query):
+            parts = (*query.expressions, query.args.get("group"), query.args.get("order"))
+            signs = (sign for p in parts if p for sign in walks.find_all(p, exp.Placeholder))
+            positions |= {position_of(sign) for sign in signs}
     return positions

@@ -620,7 +620,6 @@ def to_bytes(value: Value, field: FieldType) -> bytes:
 
 # -- to dates and times ----------------------------------------------------------------------------
 
-_ALL_DIGITS = 1 << 24  # a FLOAT from here on is a whole number
 _NUMERIC = (Family.INT, Family.UINT, Family.DECIMAL, Family.FLOAT)
 FIRST_TIMESTAMP = pack_datetime(pack_date(1970, 1, 1), 0, 0, 1)
 LAST_TIMESTAMP = pack_datetime(pack_date(2038, 1, 19), 3, 14, 7, 999_999)
@@ -632,8 +631,6 @@ def _digits_of_second(field: FieldType) -> int:
 
 def _written(value: Value, source: FieldType) -> str:
     """A number or text as the input of a parser."""
-    if source.Tp == TypeCode.FLOAT and abs(value) >= _ALL_DIGITS:
-        return str(int(value))  # its shortest text may name a date that the number is not
     if source.Tp == TypeCode.FLOAT:
         return f"{Decimal(f'{value:.{_single_digits(value)}g}'):f}"
     if source.family == Family.FLOAT:

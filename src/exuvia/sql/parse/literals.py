@@ -115,7 +115,8 @@ def shape_of(
     text = text.strip(" \n\t\r;")
     if text[-2:] == "*/" or text[:2] == "/*":
         text = _without_outer_comments(text)
-    return split(text, written) if text[:6].upper() in _HEADS else None
+    head = text[:6].upper()
+    return split(text, written) if head in _HEADS or head[:5] == "WITH " else None
 
 
 def _without_outer_comments(text: str) -> str:

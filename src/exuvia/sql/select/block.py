@@ -60,6 +60,7 @@ from exuvia.sql.select.tree import (
     TableRef,
     limit_of,
 )
+from exuvia.sql.statement.context import Context
 
 MOST_TOP_ROWS = 10_000
 
@@ -74,7 +75,6 @@ def bind_block(tree: exp.Select, build: Build, parent: Frame | None, commons: Co
         _check_full_group(block)
     if block.distinct:
         _check_distinct_order(block)
-    _tell_scan(block)
     return block
 
 
@@ -106,7 +106,7 @@ def bind_clauses(tree: exp.Select, frame: Frame, source: FromItem | None) -> Blo
     _check_grouping(scope.grouped, keys, rollup)
     items = [item._replace(expr=stored(item.expr)) for item in items]
     grouped, distinct = bool(scope.grouped) or bool(group), tree.args.get("distinct") is not None
-    limit = limit_of(tree, frame.build.context)
+    limit = limit_of(tree, frame.build.binding)
     windows = any(isinstance(node, Windowed) for item in items for node in walk(item.expr))
     return Block(
         columns=[_output(item) for item in items],
@@ -126,7 +126,7 @@ def bind_clauses(tree: exp.Select, frame: Frame, source: FromItem | None) -> Blo
     )
 
 
-def _tell_scan(block: Block) -> None:
+def tell_scan(block: Block, context: Context) -> None:
     """ORDER BY .. LIMIT of one whole table's columns: its scan passes over what comes too late."""
     scan = block.source.scan if isinstance(block.source, TableRef) else None
     if not isinstance(scan, TableScan) or scan.path is not None:
@@ -135,7 +135,7 @@ def _tell_scan(block: Block) -> None:
     if narrows or block.distinct or not block.order:
         return
     key, descending = block.order[0]
-    most, skip = block.limit
+    most, skip = block.limit.at(context)
     if most is None or not 0 < most + skip <= MOST_TOP_ROWS or not isinstance(key, Column):
         return
     if not all(isinstance(item.expr, Column) for item in block.items):
@@ -217,7 +217,7 @@ def _items(tree: exp.Select, frame: Frame, scope: Scope) -> list[SelectItem]:
             column = stored(expr)
             field = frame.fields[column.position] if isinstance(column, Column) else None
             if field is not None and isinstance(each, exp.Column):
-                name = labelled(name, field.label, frame.build.context.binding)
+                name = labelled(name, field.label, frame.build.binding)
             items.append(SelectItem(name, expr, field))
     if not items:
         raise ErrBadTable("") if _is_from(tree) else ErrNoTablesUsed()
@@ -288,7 +288,7 @@ def _order(tree: exp.Select, items: list[SelectItem], scope: Scope) -> list[tupl
 
 
 def _is_full_group_by(frame: Frame) -> bool:
-    return "ONLY_FULL_GROUP_BY" in frame.build.context.variable("sql_mode").upper()
+    return "ONLY_FULL_GROUP_BY" in frame.build.binding.variable("sql_mode").upper()
 
 
 def _check_distinct_order(block: Block) -> None:

@@ -104,7 +104,7 @@ class DuckSql:
         if isinstance(query, RowValues):
             return self._row_values(query)
         if isinstance(query, OrderedQuery):
-            return _in_order(self.query(query.inner), query, query.order, query.limit)
+            return self._in_order(self.query(query.inner), query, query.order, query.limit)
         assert isinstance(query, OneColumn)
         return f"SELECT o{query.place} AS o0 FROM ({self.query(query.inner)}) q"
 
@@ -139,7 +139,39 @@ class DuckSql:
         groups += ["count(*) > 0"] * block.rollup  # no rows have no sum over all of them
         if groups and block.grouped:
             sql += f" HAVING {' AND '.join(groups)}"
-        return _finish(sql, block, keys)
+        return self._finish(sql, block, keys)
+
+    def _finish(self, sql: str, block: Block, keys: Sequence[tuple[str, str]]) -> str:
+        """DISTINCT, ORDER BY and LIMIT around the finished rows."""
+        columns, limit = block.columns, self._limit_clause(block.limit)
+        order = " ORDER BY " + ", ".join(term for _, term in keys) if keys else ""
+        if block.distinct and any(added for added, _ in keys):  # the first of equal rows counts
+            parts = ", ".join(duck.key_of(f"o{n}", column.type) for n, column in enumerate(columns))
+            first = f"row_number() OVER (PARTITION BY {parts}{order})"
+            sql = f"SELECT * FROM ({sql}) q QUALIFY {first} = 1"
+        elif block.distinct:
+            sql = _distinct(sql, columns)
+        if not (order or limit or block.distinct):
+            return sql
+        return f"SELECT {_names(columns)} FROM ({sql}) q{order}{limit}"
+
+    def _in_order(
+        self, sql: str, query: QueryTree, order: Sequence[PlaceKey], limit: RowLimit
+    ) -> str:
+        """The rows by columns of the query itself."""
+        if not order and not limit:
+            return sql
+        terms = [
+            f"{duck.order_key_of(f'o{place}', query.columns[place].type)} {_direction(descending)}"
+            for place, descending in order
+        ]
+        keys = " ORDER BY " + ", ".join(terms) if terms else ""
+        return f"SELECT * FROM ({sql}) q{keys}{self._limit_clause(limit)}"
+
+    def _limit_clause(self, limit: RowLimit) -> str:
+        most, skip = limit.at(self._build.context)
+        sql = "" if most is None else f" LIMIT {min(most, _MOST_ROWS)}"
+        return sql + (f" OFFSET {min(skip, _MOST_ROWS)}" if skip else "")
 
     def _rows_of(self, frame: Frame, leaf: Leaf | None = None) -> Renderer:
         """Renders expressions over the rows of a frame."""
@@ -188,7 +220,7 @@ class DuckSql:
         if recursion is None:
             return table.name
         if not table.is_round:
-            limit = _limit_clause(recursion.limit)
+            limit = self._limit_clause(recursion.limit)
             return f"(SELECT * FROM {table.name}{limit})" if limit else table.name
         counted = self._rounds[table.name]
         return f"(SELECT * FROM {table.name} WHERE {counted}(CAST(o0 IS NULL AS BIGINT)) = 1)"
@@ -200,9 +232,9 @@ class DuckSql:
             assert table.query is not None
             return self.query(table.query)
         assert recursion.step is not None
-        self._rounds[table.name] = self.functions.counted(
-            recursion.most, recursion.rows, len(table.columns)
-        )
+        most, skip = recursion.limit.at(self._build.context)
+        rows = None if most is None else most + skip
+        self._rounds[table.name] = self.functions.counted(recursion.most, rows, len(table.columns))
         parts = []
         for part, converted in zip(
             (recursion.seed, recursion.step), recursion.converted, strict=True
@@ -236,7 +268,7 @@ class DuckSql:
             word = "NOT EXISTS" if step.word == "EXCEPT" else "EXISTS"
             left = _united(run, distinct, columns)
             run, distinct = [_matched(word, left, sql, columns, not step.distinct)], 0
-        return _in_order(_united(run, distinct, columns), query, query.order, query.limit)
+        return self._in_order(_united(run, distinct, columns), query, query.order, query.limit)
 
     def _row_values(self, query: RowValues) -> str:
         rows = self._rows_of(query.frame)
@@ -249,7 +281,7 @@ class DuckSql:
             for row in query.rows
         ]
         sql = " UNION ALL ".join(f"SELECT {part}" for part in parts)
-        return _in_order(sql, query, query.order, query.limit)
+        return self._in_order(sql, query, query.order, query.limit)
 
     # -- leaves of expressions ---------------------------------------------------------------------
 
@@ -388,41 +420,9 @@ def _rollup_keys(block: Block, rows: Renderer, groups: Renderer) -> list[tuple[s
     return keys
 
 
-def _finish(sql: str, block: Block, keys: Sequence[tuple[str, str]]) -> str:
-    """DISTINCT, ORDER BY and LIMIT around the finished rows."""
-    columns, limit = block.columns, _limit_clause(block.limit)
-    order = " ORDER BY " + ", ".join(term for _, term in keys) if keys else ""
-    if block.distinct and any(added for added, _ in keys):  # the first of equal rows counts
-        parts = ", ".join(duck.key_of(f"o{n}", column.type) for n, column in enumerate(columns))
-        first = f"row_number() OVER (PARTITION BY {parts}{order})"
-        sql = f"SELECT * FROM ({sql}) q QUALIFY {first} = 1"
-    elif block.distinct:
-        sql = _distinct(sql, columns)
-    if not (order or limit or block.distinct):
-        return sql
-    return f"SELECT {_names(columns)} FROM ({sql}) q{order}{limit}"
-
-
-def _in_order(sql: str, query: QueryTree, order: Sequence[PlaceKey], limit: RowLimit) -> str:
-    """The rows by columns of the query itself."""
-    if not order and not limit:
-        return sql
-    terms = [
-        f"{duck.order_key_of(f'o{place}', query.columns[place].type)} {_direction(descending)}"
-        for place, descending in order
-    ]
-    keys = " ORDER BY " + ", ".join(terms) if terms else ""
-    return f"SELECT * FROM ({sql}) q{keys}{_limit_clause(limit)}"
-
-
 def _direction(descending: bool) -> str:
     """NULLs come first, as in MySQL."""
     return "DESC NULLS LAST" if descending else "ASC NULLS FIRST"
-
-
-def _limit_clause(limit: RowLimit) -> str:
-    sql = "" if limit.most is None else f" LIMIT {min(limit.most, _MOST_ROWS)}"
-    return sql + (f" OFFSET {min(limit.skip, _MOST_ROWS)}" if limit.skip else "")
 
 
 def _names(columns: Sequence[OutputColumn]) -> str:

@@ -53,7 +53,7 @@ def without_limit(query: exp.Query) -> exp.Query:
 def page_of(whole: Result, query: Any, context: Context) -> Result:
     """The rows of the query's LIMIT, with the count of them all."""
     whole.found_rows = len(whole.rows)
-    most, skip = limit_of(query, context)
+    most, skip = limit_of(query, context.binding).at(context)
     end = None if most is None else skip + most
     whole.rows = whole.rows[skip:end]
     return whole

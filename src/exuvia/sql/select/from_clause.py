@@ -71,6 +71,7 @@ from exuvia.sql.select.tree import (
     FromItem,
     FromLeaf,
     Join,
+    NamedTable,
     QueryTree,
     TableRef,
 )
@@ -402,6 +403,7 @@ class _From:
         context = frame.build.context
         virtual = context.virtual(tree.db, tree.name)
         if virtual is not None:
+            frame.build.must_not_keep()
             kinds = [column.type for column in virtual.columns]
             title = f"{virtual.database}.{virtual.name}"
             rows = rows_asked(virtual, alias, self.where, context)
@@ -425,10 +427,12 @@ class _From:
 
     def _stored(self, tree: exp.Table, alias: str) -> FromItem:
         frame = self.frame
-        table = frame.build.context.table(tree.db, tree.name)
+        table = frame.build.binding.table(tree.db, tree.name)
         frame.build.context.demand(table, "SELECT")
         if table.info.view is not None:
+            frame.build.must_not_keep()
             return self._view(table, table.info.view, alias)
+        frame.build.tables.append(NamedTable(table, tree.db, tree.name))
         fields = fields_of(table, alias)
         scan = TableScan(frame.build.name(), table, alias)
         scan.path = self._path(tree, scan, fields, alias)
@@ -466,8 +470,8 @@ class _From:
         A term that is not true of NULL holds below an outer join, too. One with an expression may
         be true of a missing row: IFNULL(a, 1) = 1."""
         table, named = scan.table, partitions_of(tree)
-        context = self.frame.build.context
-        keys = [field for field in fields if not is_shifted(field.type, context.zone)]
+        build = self.frame.build
+        keys = [field for field in fields if not is_shifted(field.type, build.binding.zone)]
         positions = {field.name.lower(): field.position for field in keys}
         taken = {field.name.lower() for field in self.frame.fields}
 
@@ -479,15 +483,15 @@ class _From:
                 return positions.get(name) if _means(column, alias, database) else None
             return positions.get(name) if not self.names and name not in taken else None
 
-        hints = index_hints(tree, table, context.binding)
+        hints = index_hints(tree, table, build.binding)
         if self.outer:
             terms = terms_of(self.where, resolve).strict
         else:
-            terms = terms_of(self.where, resolve, expressions_of(table, context.binding))
+            terms = terms_of(self.where, resolve, expressions_of(table, build.binding))
         scan.terms = terms
         shares, members = (
-            Shares(context.txn, table),
-            member_terms(self.where, resolve, table, context.binding),
+            Shares(build.binding.statistics, table),
+            member_terms(self.where, resolve, table, build.binding),
         )
         path = choose(table, terms, hints, WantedOrder(), shares, members)
         if table.is_partitioned:
@@ -496,7 +500,9 @@ class _From:
         elif named:
             raise ErrPartitionClauseOnNonpartitioned()
         scan.candidate, scan.hints = path, hints
-        return path if is_worth(path, context, hints) else None
+        if build.keeps:
+            return None  # rows that are read whole are not for a kept tree
+        return path if is_worth(path, build.context, hints) else None
 
 
 def _means(column: exp.Column, alias: str, database: str) -> bool:

@@ -76,7 +76,7 @@ def _set_operation(
         steps=[SetStep(step.key.upper(), bool(step.args.get("distinct", True))) for step in steps],
         converted=converted,
         order=_order(tree, columns),
-        limit=limit_of(tree, build.context),
+        limit=limit_of(tree, build.binding),
     )
 
 
@@ -99,7 +99,7 @@ def _merged(
     parts: Sequence[QueryTree], build: Build
 ) -> tuple[list[OutputColumn], list[list[Converted]]]:
     """The columns of the result, and those of each part in their types."""
-    zone = build.context.zone
+    zone = build.binding.zone
     converted: list[list[Converted]] = [[] for _ in parts]
     columns = []
     for n in range(len(parts[0].columns)):
@@ -171,7 +171,7 @@ def _row_values(
         frame=frame,
         rows=rows,
         order=_order(tree, columns),
-        limit=limit_of(tree, build.context),
+        limit=limit_of(tree, build.binding),
     )
 
 
@@ -253,17 +253,16 @@ class _WithBinder:
         _check_step(inner.expression)
         build = self.build
         seed = bind_query(inner.this, build, self.parent, commons)
-        zone = build.context.zone  # the values of a round are of any kind: none are stored ones
+        zone = build.binding.zone  # the values of a round are of any kind: none are stored ones
         columns = [
             each._replace(type=_grown(local(Column(type=each.type, position=0), zone).type))
             for each in _titled(seed, titles)
         ]
         before = len(build.scans)
-        limit = limit_of(inner, build.context)
+        limit = limit_of(inner, build.binding)
         recursion = Recursion(
             seed,
-            int(build.context.variable("cte_max_recursion_depth")),
-            None if limit.most is None else limit.most + limit.skip,
+            int(build.binding.variable("cte_max_recursion_depth")),
             limit,
             bool(inner.args.get("distinct")),
         )
@@ -281,7 +280,7 @@ class _WithBinder:
 
     def _in_types_of(self, part: QueryTree, seed: QueryTree) -> list[Converted]:
         """The columns of a part in the seed's types."""
-        zone = self.build.context.zone
+        zone = self.build.binding.zone
         converted = []
         for n, (own, target) in enumerate(zip(part.columns, seed.columns, strict=True)):
             column = Column(type=own.type, coercibility=part.levels[n], position=n)
@@ -331,7 +330,7 @@ def bind_query(
     if isinstance(tree, exp.Subquery):
         # (SELECT ..) ORDER BY .. LIMIT ..
         inner = bind_query(tree.this, build, parent, commons)
-        order, limit = _order(tree, inner.columns), limit_of(tree, build.context)
+        order, limit = _order(tree, inner.columns), limit_of(tree, build.binding)
         if not order and not limit:
             return inner
         return OrderedQuery(

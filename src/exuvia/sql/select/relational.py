@@ -46,22 +46,24 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import Family, FieldType, Value
 from exuvia.catalog.temporal import shift_zone
 from exuvia.sql import expressions, types, walks
+from exuvia.sql.access.ranger import expressions_of
 from exuvia.sql.access.single_table import TableSource, is_dual, source_of
-from exuvia.sql.bind.scope import is_shifted
+from exuvia.sql.bind.binding import Binding
+from exuvia.sql.bind.scope import Scope, is_shifted
 from exuvia.sql.duck.render import size_of_text
 from exuvia.sql.evaluate.compile import compile_expression, may_be_long, predicate
 from exuvia.sql.expr import Column, Expr, Subquery, walk
 from exuvia.sql.nodes import Tree
 from exuvia.sql.result import OutputColumn, Result, Row
-from exuvia.sql.select.block import bind_clauses
+from exuvia.sql.select.block import bind_clauses, tell_scan
 from exuvia.sql.select.duck_sql import DuckSql
 from exuvia.sql.select.from_clause import NO_TABLE
 from exuvia.sql.select.query import bind_query
 from exuvia.sql.select.scan import HANDLE_NAME, Scan
 from exuvia.sql.select.stream import streamed
-from exuvia.sql.select.tree import Block, Build, Frame, QueryTree
+from exuvia.sql.select.tree import Block, Build, Frame, NamedTable, NotKept, QueryTree, With
 from exuvia.sql.statement.context import Context
-from exuvia.sql.statement.plan import Plan
+from exuvia.sql.statement.plan import KeptPlan, Plan
 
 BATCH_ROWS, LONG_BATCH_ROWS = 2_000, 64  # the second where texts may be long
 MANY_SCANS = 12
@@ -83,6 +85,24 @@ def plan(
     build = Build(context, bind_query)
     build.handles = handles
     return RelationalPlan(bind_query(node, build, None, {}), build, stored)
+
+
+def plan_of_shape(node: exp.Query, context: Context, binding: Binding) -> "KeptQuery | None":
+    """The plan of a query for all statements of its shape. None if the tree depends on literals, on
+    views or on rows that are computed, or if the query locks rows. Raises Refused."""
+    assert isinstance(node, exp.Expression)
+    if walks.find(node, exp.Lock) is not None:
+        return None
+    build = Build(context, bind_query, binding)
+    try:
+        query = bind_query(node, build, None, {})
+    except NotKept:
+        return None
+    if not build.tables or any(expressions_of(named.table) for named in build.tables):
+        return None  # a literal may be part of an indexed expression
+    kept_query = KeptQuery(node, query, build.tables, binding.zone)
+    build.end()
+    return kept_query
 
 
 def _is_plain(node: exp.Expression) -> bool:
@@ -107,6 +127,19 @@ def found_rows(node: exp.Select, context: Context) -> tuple[Sequence[OutputColum
     return found.columns, collected(found, context)
 
 
+def scope_of_from(node: exp.Select, context: Context) -> Scope:
+    """The names that the FROM of a query has."""
+    query = exp.Select(expressions=[exp.Literal.number(1)])
+    for key in ("from_", "from", "joins", "with_", "with"):
+        part = node.args.get(key)
+        if part:
+            query.set(key, [walks.copy(p) for p in part] if key == "joins" else walks.copy(part))
+    tree = bind_query(query, Build(context, bind_query), None, {})
+    block = tree.body if isinstance(tree, With) else tree
+    assert isinstance(block, Block)
+    return block.frame.scope()
+
+
 def relational(node: exp.Expression, context: Context) -> Result:
     """Plan and run in one go."""
     return plan(node, context).run(context)
@@ -114,12 +147,17 @@ def relational(node: exp.Expression, context: Context) -> Result:
 
 def collected(plan: Plan, context: Context) -> list[Row]:
     """All rows of a plan. Raises 8175 where they are more than the session may hold."""
-    texts = [n for n, c in enumerate(plan.columns) if types.family_of(c.type) in _TEXTS]
-    tracker = context.tracker
     rows: list[Row] = []
     for batch in plan.batches(context):
-        tracker.keep(size_of_rows(batch, texts))
-        rows += batch
+        rows += _claimed(batch, plan.columns, context)
+    return rows
+
+
+def _claimed(
+    rows: Sequence[Row], columns: Sequence[OutputColumn], context: Context
+) -> Sequence[Row]:
+    texts = [n for n, c in enumerate(columns) if types.family_of(c.type) in _TEXTS]
+    context.tracker.keep(size_of_rows(rows, texts))
     return rows
 
 
@@ -127,6 +165,7 @@ class PlainPlan(Plan):
     """SELECT without FROM: one row, or none."""
 
     scans: Sequence[Scan] = ()
+    is_left = False
 
     def __init__(self, block: Block, context: Context) -> None:
         self.block = block
@@ -138,7 +177,7 @@ class PlainPlan(Plan):
         return Result(self.columns, collected(self, context))
 
     def batches(self, context: Context) -> Iterator[Sequence[Row]]:
-        most, skip = self.block.limit
+        most, skip = self.block.limit.at(self._context)
         conditions = [c for c in (self.block.where, self.block.having) if c is not None]
         kept = all(predicate(condition)((), self._context) for condition in conditions)
         if kept and most != 0 and not skip:
@@ -181,6 +220,7 @@ class RelationalPlan(Plan):
         self._build = build
         self._duck = DuckSql(build)
         self._is_profiled = False
+        self.is_left = False  # to DuckDB: this run is not for the other engine
         self._profile = ""
 
     @property
@@ -195,6 +235,8 @@ class RelationalPlan(Plan):
     @cached_property
     def sql(self) -> str:
         """Its SQL for DuckDB. Raises the errors of its constants."""
+        for block in self._build.blocks:
+            tell_scan(block, self._build.context)
         return self._duck.statement(self.query)
 
     @property
@@ -242,14 +284,12 @@ class RelationalPlan(Plan):
         return collected(self, context), self._profile
 
     def batches(self, context: Context) -> Iterator[Sequence[Row]]:
-        rows = None if self._is_profiled else streamed(self.query, self._build)
+        is_left = self.is_left or self._is_profiled
+        rows = None if is_left else streamed(self.query, self._build.context)
         if rows is None:
             yield from self._by_duckdb()
             return
-        zone = self._build.context.zone
-        for n in self._shifted:
-            for row in rows:
-                row[n] = _local(row[n], zone)
+        _shift(rows, self._shifted, self._build.context.zone)
         yield rows
 
     def _by_duckdb(self) -> Iterator[Sequence[Row]]:
@@ -351,6 +391,55 @@ class RelationalPlan(Plan):
         if "Max expression depth" in text or "Maximum tree depth" in text:
             raise ErrStackOverrunNeedMore() from error
         raise ErrUnknown(text.partition("\n")[0]) from error
+
+
+class KeptQuery(KeptPlan):
+    """A query whose tree serves all statements of its shape. It runs row by row. If that is not for
+    it, the query is planned again for these literals and left to DuckDB."""
+
+    by_statistics = True
+
+    def __init__(
+        self,
+        node: exp.Query,
+        query: QueryTree,
+        tables: Sequence[NamedTable],
+        zone: tzinfo | None,
+    ) -> None:
+        first = tables[0]
+        super().__init__(first.table, first.database, first.name)
+        self._node = node
+        self._query = query
+        self._tables = tables
+        self.columns = [_shown(column, zone) for column in query.columns]
+        self._shifted = [n for n, c in enumerate(query.columns) if is_shifted(c.type, zone)]
+
+    def fresh(self, context: Context) -> bool:
+        return all(context.means(named.database, named.name, named.table) for named in self._tables)
+
+    def renewed(self, context: Context) -> None:
+        return None
+
+    def check(self, context: Context) -> None:
+        for named in self._tables:
+            context.demand(named.table, *self.asks)
+
+    def run(self, context: Context) -> Result:
+        rows = streamed(self._query, context)
+        if rows is None:
+            assert isinstance(self._node, exp.Expression)
+            own_plan = plan(self._node, context)
+            own_plan.is_left = True
+            return own_plan.run(context)
+        _shift(rows, self._shifted, context.zone)
+        return Result(self.columns, _claimed(rows, self.columns, context))
+
+
+def _shift(rows: Sequence[Row], places: Sequence[int], zone: tzinfo | None) -> None:
+    """Stored TIMESTAMPs as the session's zone shows them."""
+    for n in places:
+        for row in rows:
+            row[n] = _local(row[n], zone)
 
 
 def _shown(column: OutputColumn, zone: tzinfo | None) -> OutputColumn:

@@ -75,7 +75,6 @@ from exuvia.sql.select.scan import RowsScan, TableScan
 from exuvia.sql.select.tree import (
     ROW_ID_AT,
     Block,
-    Build,
     CommonRef,
     CommonTable,
     Cross,
@@ -94,6 +93,7 @@ from exuvia.sql.select.tree import (
     TableRef,
     With,
 )
+from exuvia.sql.statement.context import Context
 
 MOST_STEPS = 3000
 """Rows that are read or combined before DuckDB takes over: what both do in ten milliseconds."""
@@ -113,12 +113,11 @@ class _LeftToDuckDB(Exception):
     """The query is not for this engine."""
 
 
-def streamed(query: QueryTree, build: Build) -> list[Row] | None:
+def streamed(query: QueryTree, context: Context) -> list[Row] | None:
     """The rows of a query; None, without any effect, if DuckDB has to run it."""
-    context = build.context
     warnings, tracker = len(context.warnings), context.tracker
     claimed, passing = tracker.kept, tracker.passing
-    stream = _Stream(build)
+    stream = _Stream(context)
     try:
         return list(stream.query(query, 0)([]))
     except _LeftToDuckDB:
@@ -163,9 +162,8 @@ class _Item(NamedTuple):
 class _Stream:
     """One run of a query."""
 
-    def __init__(self, build: Build) -> None:
-        self._build = build
-        self._context = build.context
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._interruption = current()
         self._left = MOST_STEPS
         self._bytes = 0
@@ -296,7 +294,7 @@ class _Stream:
             rows = _sorted(
                 rows, query.columns[place].type, [row[place] for row in rows], descending
             )
-        return islice(rows, *_bounds(limit)) if limit else rows
+        return islice(rows, *_bounds(limit, self._context)) if limit else rows
 
     # -- blocks ------------------------------------------------------------------------------------
 
@@ -339,12 +337,12 @@ class _Stream:
                 for kind, call, descending in reversed(keys):
                     rows = _sorted(rows, kind, [call(row, env) for row in rows], descending)
             if limit and not block.distinct:
-                rows = islice(rows, *_bounds(limit))
+                rows = islice(rows, *_bounds(limit, env))
             result = self._projected(rows, calls, longs)
             if not block.distinct:
                 return result
             unique = distinct(result, block.columns)
-            return islice(unique, *_bounds(limit)) if limit else unique
+            return islice(unique, *_bounds(limit, env)) if limit else unique
 
         return run
 
@@ -1079,6 +1077,7 @@ def _sorted(
     return [rows[place] for place in places]
 
 
-def _bounds(limit: RowLimit) -> tuple[int, int]:
-    end = maxsize if limit.most is None else min(limit.skip + limit.most, maxsize)
-    return min(limit.skip, maxsize), end
+def _bounds(limit: RowLimit, context: Context) -> tuple[int, int]:
+    most, skip = limit.at(context)
+    end = maxsize if most is None else min(skip + most, maxsize)
+    return min(skip, maxsize), end

@@ -29,14 +29,17 @@ from typing import Any, NamedTuple
 import msgspec
 from sqlglot import exp
 
-from exuvia.base.mysql_errors import ErrWrongArguments
 from exuvia.base.types import FieldType
+from exuvia.catalog.table import Table
 from exuvia.sql import walks
+from exuvia.sql.access.filtering import whole
 from exuvia.sql.access.single_table import ROW_ID
 from exuvia.sql.bind.bind import bind
+from exuvia.sql.bind.binding import Binding
 from exuvia.sql.bind.scope import Field, Scope, local, nullable
+from exuvia.sql.env import Compiled
 from exuvia.sql.evaluate.compile import compile_expression
-from exuvia.sql.expr import COERCIBLE, MEMBER, Expr, Subquery
+from exuvia.sql.expr import COERCIBLE, MEMBER, Constant, Expr, Subquery
 from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.result import OutputColumn
 from exuvia.sql.select.scan import HANDLE_NAME, Scan
@@ -47,13 +50,19 @@ _statements = count(1)
 
 
 class RowLimit(NamedTuple):
-    """LIMIT and OFFSET. `most`: the number of rows, None for all."""
+    """LIMIT and OFFSET: constants or parameters. None for a clause that is absent."""
 
-    most: int | None = None
-    skip: int = 0
+    most: Compiled | None = None
+    skip: Compiled | None = None
 
     def __bool__(self) -> bool:
-        return self.most is not None or self.skip > 0
+        return self.most is not None or self.skip is not None
+
+    def at(self, context: Context) -> tuple[int | None, int]:
+        """The number of rows, None for all, and how many come before them. Raises 1210 for a
+        parameter that is no number of rows."""
+        most = None if self.most is None else whole(self.most((), context))
+        return most, 0 if self.skip is None else whole(self.skip((), context))
 
 
 NO_LIMIT = RowLimit()
@@ -171,12 +180,11 @@ class CommonTable(msgspec.Struct, eq=False):
 
 
 class Recursion(msgspec.Struct, eq=False):
-    """`seed UNION [ALL] step`. `most`: rounds at most. `rows`: rows that LIMIT and OFFSET ask for,
-    None for all. `converted`: the columns of seed and step."""
+    """`seed UNION [ALL] step`. `most`: rounds at most. `converted`: the columns of seed and
+    step."""
 
     seed: QueryTree
     most: int
-    rows: int | None
     limit: RowLimit
     distinct: bool
     step: QueryTree | None = None
@@ -229,18 +237,36 @@ BindQuery = Callable[[Any, "Build", "Frame | None", Commons], QueryTree]
 """(sqlglot tree, build, the frame around it, common table expressions in sight) -> tree"""
 
 
+class NotKept(Exception):
+    """The tree depends on more than its shape, the facts of its binding and its tables."""
+
+
+class NamedTable(NamedTuple):
+    """A stored table. `database`: as written, "" for the current one."""
+
+    table: Table
+    database: str
+    name: str
+
+
 class Build:
     """The state of one statement while it is bound. `bind_query` binds the queries within it
     (query.py).
 
     Every table reference has a name that is unique in the statement, so that a correlated subquery
     simply names the outer one's columns. `handles`: stored tables have a column HANDLE_NAME.
-    `views`: ids of the views that are being bound, the outermost first."""
+    `views`: ids of the views that are being bound, the outermost first. `keeps`: the tree is for
+    all statements of a shape. It then depends on the session by the facts of `binding` alone."""
 
-    def __init__(self, context: Context, bind_query: BindQuery) -> None:
+    def __init__(
+        self, context: Context, bind_query: BindQuery, binding: Binding | None = None
+    ) -> None:
         self._bind_query = bind_query
         self.context = context
+        self.binding = binding or context.binding
+        self.keeps = binding is not None
         self.prefix = f"x{next(_statements)}"
+        self.tables: list[NamedTable] = []
         self.scans: list[Scan] = []
         self.blocks: list[Block] = []
         self.handles = False
@@ -250,6 +276,15 @@ class Build:
     def bind(self, tree: Any, parent: "Frame | None", commons: Commons) -> QueryTree:
         """A query within the statement."""
         return self._bind_query(tree, self, parent, commons)
+
+    def end(self) -> None:
+        """The tree is bound. A tree that is kept must not keep its first statement."""
+        del self.context, self.binding
+
+    def must_not_keep(self) -> None:
+        """Raises NotKept where the tree is for all statements of a shape."""
+        if self.keeps:
+            raise NotKept
 
     def name(self) -> str:
         """A name that is unique in the statement."""
@@ -291,7 +326,7 @@ class Frame:
     def scope(self, clause: str = "field list", since: int = 0) -> Scope:
         """The names in sight; those of an ON begin with the columns of its own join."""
         outer = None if self.parent is None else self.parent.scope()
-        scope = Scope(self.fields[since:], self.build.context.binding, outer, clause)
+        scope = Scope(self.fields[since:], self.build.binding, outer, clause)
         scope.hidden = self.hidden
         scope.query = self._bind
         return scope
@@ -300,21 +335,20 @@ class Frame:
         return self.build.bind(tree, self, self.commons)
 
 
-def limit_of(tree: exp.Expression, context: Context) -> RowLimit:
-    """LIMIT and OFFSET: whole numbers or parameters, known before the query runs. Raises 1064, and
-    1210 for a parameter."""
+def limit_of(tree: exp.Expression, binding: Binding) -> RowLimit:
+    """LIMIT and OFFSET: whole numbers or parameters. Raises 1064."""
     limit, offset = tree.args.get("limit"), tree.args.get("offset")
+    start = None if offset is None else offset.expression
     if isinstance(limit, exp.Limit) and limit.args.get("offset") is not None:
-        skip = _whole(limit.args["offset"], context)
-    else:
-        skip = 0 if offset is None else _whole(offset.expression, context)
-    return RowLimit(None if limit is None else _whole(limit.expression, context), skip)
+        start = limit.args["offset"]
+    most = None if limit is None else _row_count(limit.expression, binding)
+    return RowLimit(most, None if start is None else _row_count(start, binding))
 
 
-def _whole(tree: exp.Expression, context: Context) -> int:
-    value = compile_expression(bind(tree, Scope.empty(context.binding)))((), context)
-    if not isinstance(value, int) or not 0 <= value < 1 << 64:
-        if walks.find(tree, exp.Placeholder):
-            raise ErrWrongArguments("LIMIT")
-        raise Misplaced(str(value))
-    return value
+def _row_count(tree: exp.Expression, binding: Binding) -> Compiled:
+    expr = bind(tree, Scope.empty(binding))
+    if not walks.find(tree, exp.Placeholder):
+        value = expr.value if isinstance(expr, Constant) else None
+        if not isinstance(value, int) or not 0 <= value < 1 << 64:
+            raise Misplaced(tree.sql(dialect="mysql"))
+    return compile_expression(expr)

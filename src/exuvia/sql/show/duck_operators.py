@@ -296,8 +296,8 @@ class _DuckPlan:
         count, offset = (texts[0] if texts else "0" for texts in (most, first))
         block = self._plan.block
         if isinstance(self._statement, exp.Expression) and block is not None:
-            limit = block.limit
-            count, offset = str(limit.most) if limit.most is not None else count, str(limit.skip)
+            rows, skip = block.limit.at(self._context)
+            count, offset = str(rows) if rows is not None else count, str(skip)
         return f"offset:{offset}, count:{count}", float(count) if count.isdigit() else 1e18
 
     # -- operators ---------------------------------------------------------------------------------

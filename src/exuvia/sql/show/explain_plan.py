@@ -367,7 +367,7 @@ class Explaining(ExplainedStatement):
         """The operators of a SELECT without a table."""
         name: Callable[[Column], ColumnText] = lambda column: ColumnText(column.name)  # noqa: E731
         block = plan.block
-        most, skip = block.limit
+        most, skip = block.limit.at(self.context)
         texts = [of_bound(item.expr, name, self.context) for item in block.items]
         names = ", ".join(self.named(text) for text in texts)
         top, rows = Operator("TableDual", 1.0, info="rows:1"), 1.0

@@ -61,7 +61,7 @@ from exuvia.sql import expressions, walks
 from exuvia.sql.access.single_table import TableSource, check_writable, written_table
 from exuvia.sql.bind.binding import Binding
 from exuvia.sql.bind.literals import asks_generated_default, is_own_default
-from exuvia.sql.bind.scope import stored
+from exuvia.sql.bind.scope import Scope, stored
 from exuvia.sql.cells import (
     AssignMany,
     assign_many_to,
@@ -74,6 +74,7 @@ from exuvia.sql.parse.literals import position_of
 from exuvia.sql.parse.text import is_default
 from exuvia.sql.result import OutputColumn, Result, Row
 from exuvia.sql.select.relational import plan as plan_relational
+from exuvia.sql.select.relational import scope_of_from
 from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.plan import KeptPlan, Plan
 from exuvia.sql.write.assignments import (
@@ -166,6 +167,7 @@ class _Reads:
         self._target = target
         self._alias = (alias or "").lower()
         self._context = context
+        self._scope: Scope | None = None
         self.columns: list[exp.Column] = []
 
     @property
@@ -201,20 +203,9 @@ class _Reads:
 
     def _is_read(self, column: exp.Column) -> bool:
         """Whether the query's FROM has the column. Raises 1052."""
-        keys = ("from_", "from", "joins", "with_", "with")
-        parts = {key: part for key in keys if (part := self._query.args.get(key))}
-        probe = exp.Select(expressions=[walks.copy(column)])
-        for key, part in parts.items():
-            probe.set(
-                key, [walks.copy(e) for e in part] if isinstance(part, list) else walks.copy(part)
-            )
-        try:
-            plan_relational(probe, self._context)
-        except Refused as error:
-            if error.code == ErrBadField.code:
-                return False
-            raise
-        return True
+        if self._scope is None:
+            self._scope = scope_of_from(self._query, self._context)
+        return self._scope.find(column.name, column.table, column.db) is not None
 
 
 def _is_nested(column: exp.Column) -> bool:
