@@ -16,7 +16,7 @@ With several tables all new values are computed by the query, from the rows as t
 table only values with a subquery are; the others are computed from the row itself.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from sqlglot import exp
@@ -56,6 +56,77 @@ def _leave(error: Refused, ignore: bool, context: Context) -> None:
     context.note(error.code, error.message)
 
 
+# -- rows to write ---------------------------------------------------------------------------------
+
+
+class FoundRow(NamedTuple):
+    """A row to write. `target`: the index of its table, `values`: those that a query computed."""
+
+    target: int
+    handle: bytes
+    row: Row
+    values: Row = []
+
+
+def _of_filter(filtering: Filter, context: Context) -> list[FoundRow]:
+    return [FoundRow(0, handle, row) for handle, row in filtering.all_rows(context)]
+
+
+def _of_query(rows: Sequence[Row], writers: Sequence[RowWriter]) -> Iterator[FoundRow]:
+    """The rows whose handles a query found; each once, without NULLs of outer joins."""
+    width, written = len(writers), set[tuple[int, bytes]]()
+    for found in rows:
+        for target, handle in enumerate(found[:width]):
+            if handle is None or (target, handle) in written:
+                continue
+            written.add((target, handle))
+            row = writers[target].read(handle)
+            if row is not None:
+                yield FoundRow(target, handle, row, found[width:])
+
+
+def _delete(
+    rows: Iterable[FoundRow], writers: Sequence[RowWriter], ignore: bool, context: Context
+) -> Result:
+    removed = 0
+    for target, handle, row, _ in rows:
+        try:
+            writers[target].delete(handle, row)
+            removed += 1
+        except Refused as error:
+            _leave(error, ignore, context)
+    for writer in writers:
+        writer.finish()
+    return Result(affected=removed)
+
+
+def _update(
+    rows: Iterable[FoundRow],
+    writers: Sequence[RowWriter],
+    changes: Sequence[Assignments],
+    ignore: bool,
+    context: Context,
+) -> Result:
+    matched = changed = 0
+    for target, handle, old, values in rows:
+        matched += 1
+        new = changes[target].apply(old, values, context, matched)
+        if new == old:
+            writers[target].keep(handle)
+            continue
+        try:
+            writers[target].update(handle, old, new)
+            changed += 1
+        except Refused as error:
+            _leave(error, ignore, context)
+    for writer in writers:
+        writer.finish()
+    affected = matched if context.session.client_found_rows else changed
+    warnings = len(context.warnings)
+    info = f"Rows matched: {matched}  Changed: {changed}  Warnings: {warnings}"
+    return Result(affected=affected, info=info)
+
+
 # -- DELETE from one table -------------------------------------------------------------------------
 
 
@@ -86,17 +157,8 @@ class DeleteRows(FilteredPlan):
     def run(self, context: Context) -> Result:
         self._rules.begin(context)
         self.filter.check_safe(context)
-        writer = RowWriter(self.table, context)
-        rows = list(self.filter.all_rows(context))
-        removed = 0
-        for handle, row in rows:
-            try:
-                writer.delete(handle, row)
-                removed += 1
-            except Refused as error:
-                _leave(error, self._ignore, context)
-        writer.finish()
-        return Result(affected=removed)
+        writers = [RowWriter(self.table, context)]
+        return _delete(_of_filter(self.filter, context), writers, self._ignore, context)
 
 
 # -- UPDATE of one table ---------------------------------------------------------------------------
@@ -134,24 +196,9 @@ class UpdateRows(FilteredPlan):
     def run(self, context: Context) -> Result:
         self._rules.begin(context)
         self.filter.check_safe(context)
-        writer = RowWriter(self.table, context, self.filter.partitions)
-        matched = changed = 0
-        for handle, old in list(self.filter.all_rows(context)):
-            matched += 1
-            new = self._changes.apply(old, [], context, matched)
-            if new == old:
-                writer.keep(handle)
-                continue
-            try:
-                writer.update(handle, old, new)
-                changed += 1
-            except Refused as error:
-                _leave(error, self._ignore, context)
-        writer.finish()
-        affected = matched if context.session.client_found_rows else changed
-        warnings = len(context.warnings)
-        info = f"Rows matched: {matched}  Changed: {changed}  Warnings: {warnings}"
-        return Result(affected=affected, info=info)
+        writers = [RowWriter(self.table, context, self.filter.partitions)]
+        rows = _of_filter(self.filter, context)
+        return _update(rows, writers, [self._changes], self._ignore, context)
 
 
 # -- rows found by a query -------------------------------------------------------------------------
@@ -258,26 +305,7 @@ class UpdateFound(Plan):
             ]
             visible = [target.source.visible]
             changes.append(Assignments(pairs, target.source, visible, context.binding, self._rules))
-        matched = changed = 0
-        for place, handle, row in _once(rows, width):
-            old = writers[place].read(handle)
-            if old is None:
-                continue
-            matched += 1
-            new = changes[place].apply(old, row[width:], context, matched)
-            if new == old:
-                continue
-            try:
-                writers[place].update(handle, old, new)
-                changed += 1
-            except Refused as error:
-                _leave(error, self._ignore, context)
-        for writer in writers:
-            writer.finish()
-        affected = matched if context.session.client_found_rows else changed
-        warnings = len(context.warnings)
-        info = f"Rows matched: {matched}  Changed: {changed}  Warnings: {warnings}"
-        return Result(affected=affected, info=info)
+        return _update(_of_query(rows, writers), writers, changes, self._ignore, context)
 
 
 class DeleteFound(Plan):
@@ -304,19 +332,7 @@ class DeleteFound(Plan):
         _check_safe(self._unsafe, context)
         writers = [RowWriter(target.table, context) for target in self._targets]
         _, rows = self.find_rows(self.query, context)
-        removed = 0
-        for place, handle, _ in _once(rows, len(self._targets)):
-            old = writers[place].read(handle)
-            if old is None:
-                continue
-            try:
-                writers[place].delete(handle, old)
-                removed += 1
-            except Refused as error:
-                _leave(error, self._ignore, context)
-        for writer in writers:
-            writer.finish()
-        return Result(affected=removed)
+        return _delete(_of_query(rows, writers), writers, self._ignore, context)
 
 
 def _check_safe(unsafe: bool, context: Context) -> None:
@@ -352,16 +368,6 @@ def _leads_no_key(target: TableSource, sides: Sequence[exp.Column]) -> bool:
         for index in shown_indexes(target.table.info)
         if not index.is_invisible
     )
-
-
-def _once(rows: Sequence[Row], width: int) -> Iterator[tuple[int, bytes, Row]]:
-    """(target, handle, row of the query); each handle once, without NULLs of outer joins."""
-    written: set[tuple[int, bytes]] = set()
-    for row in rows:
-        for place, handle in enumerate(row[:width]):
-            if handle is not None and (place, handle) not in written:
-                written.add((place, handle))
-                yield place, handle, row
 
 
 def _sources(
