@@ -75,14 +75,14 @@ def _of_filter(filtering: Filter, context: Context) -> list[FoundRow]:
 def _of_query(rows: Sequence[Row], writers: Sequence[RowWriter]) -> Iterator[FoundRow]:
     """The rows whose handles a query found; each once, without NULLs of outer joins."""
     width, written = len(writers), set[tuple[int, bytes]]()
-    for found in rows:
-        for target, handle in enumerate(found[:width]):
+    for columns in rows:
+        for target, handle in enumerate(columns[:width]):
             if handle is None or (target, handle) in written:
                 continue
             written.add((target, handle))
             row = writers[target].read(handle)
             if row is not None:
-                yield FoundRow(target, handle, row, found[width:])
+                yield FoundRow(target, handle, row, columns[width:])
 
 
 def _delete(
