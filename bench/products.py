@@ -22,6 +22,7 @@ lies in, 250 times of what 4 KiB at random places of a file are (Linux 6.18, ext
 import contextlib
 import getpass
 import glob
+import json
 import os
 import re
 import shutil
@@ -277,6 +278,14 @@ class Product:
         """How many rows of `rows` the index that is being built has, None if nobody says."""
         return None
 
+    def commits(self) -> int:
+        """Returns the number of commits of the store so far; 0 if the product does not say."""
+        return 0
+
+    def layout(self) -> dict[str, float]:
+        """Returns figures of the data files: `file_per_data`, `leaves_in_order`, ..."""
+        return {}
+
     def sysbench(self) -> list[str]:
         """The options that lead it here."""
         return [
@@ -386,6 +395,23 @@ class Exuvia(Product):
 
     def _load(self, rows: int) -> None:
         load_table(self.url, self.database, "sbtest1", rows)
+
+    def commits(self) -> int:
+        return int(self._stat()["transaction"])
+
+    def layout(self) -> dict[str, float]:
+        stat = self._stat()
+        return {
+            "file_per_data": int(stat["pages"]) / int(stat["pages_used"]),
+            "leaves_in_order": float(stat["leaves_in_order"]),
+            "free_run_pages": float(stat["free_run_pages"]),
+        }
+
+    def _stat(self) -> dict[str, Any]:
+        command = [sys.executable, "-m", "exuvia.cli.main", "store", "stat", "-o", "json"]
+        command += ["--store", self.url]
+        answer = subprocess.run(command, capture_output=True, check=True)
+        return dict(json.loads(answer.stdout))
 
     def progress(self, session: Session, rows: int) -> float | None:
         job = session.execute("ADMIN SHOW DDL JOBS 1")

@@ -4,6 +4,7 @@ same run; and the report of it.
     python -m bench.report                                everything at full size
     python -m bench.report --quick                        fewer repeats, shorter; about 25 minutes
     python -m bench.report --only fills --products exuvia,mariadb --rows 1000000 --quick
+    python -m bench.report --aged --age-s 60 --products exuvia    a store that has lived
     python -m bench.report --render                       only write the report anew
 
 A run may be cut into parts: each part adds its records to the results file (JSON lines, one record
@@ -101,6 +102,28 @@ GOALS = (
     Goal("add_column", "ADD COLUMN, empty table", "ms", 5, LESS, "12", "92", "2", None),
     Goal("add_index", "ADD INDEX, empty table", "ms", 6, LESS, "13", "69", "2", None),
 )  # fmt: skip
+
+
+class Aged(NamedTuple):
+    """A row of the table of a fresh and an aged store. `goal`: aged / fresh, or the aged value if
+    there is no unit."""
+
+    work: str
+    title: str
+    unit: str
+    goal: float | None
+    less_is_better: bool
+
+
+AGED = (
+    Aged("index_k", "ADD INDEX (k)", "s", 1.25, LESS),
+    Aged("to_varchar", "MODIFY k VARCHAR(20), every row", "s", 1.25, LESS),
+    Aged("to_int", "MODIFY back to INT", "s", 1.25, LESS),
+    Aged("read_write", "oltp_read_write, queries", "/s", 0.95, MORE),
+    Aged("file_per_data", "size of the file / live data", "", 1.6, LESS),
+    Aged("leaves_in_order", "share of leaf pages in order", "", None, MORE),
+    Aged("free_run_pages", "pages in a run of free pages", "", None, MORE),
+)
 
 
 # -- measuring -------------------------------------------------------------------------------------
@@ -244,6 +267,7 @@ def render(results: Path, report: Path) -> None:
         _products_text(products, figures),
         _goals_text(figures, products),
         _clients_text(figures, products),
+        _aged_text(figures),
         _picture(records, report),
         _growth_text(records, report),
         _resources_text(figures, products),
@@ -395,6 +419,47 @@ def _clients_text(
             "run, against the time without a fill before and after them; the index is dropped a "
             "second after each.\n",
             head,
+            "|" + "---|" * 7,
+            *lines,
+            "",
+        ]
+    )
+
+
+def _aged_text(figures: dict[tuple[Any, ...], Record]) -> str:
+    lines = []
+    for name in PRODUCTS:
+        for row in AGED:
+            fresh, old = (figures.get((name, f"{row.work}_{age}"), {}) for age in ("fresh", "aged"))
+            if "value" not in fresh or "value" not in old:
+                continue
+            ratio = old["value"] / fresh["value"] if fresh["value"] else 0.0
+            judged = ratio if row.unit else old["value"]
+            is_met = row.goal is None or (judged <= row.goal) == row.less_is_better
+            verdict = "" if row.goal is None else "met" if is_met else "**missed**"
+            commits = f"{fresh['commits']:,.0f} / {old['commits']:,.0f}" if "commits" in old else ""
+            lines.append(
+                f"| {PRODUCTS[name].title}: {row.title} | {_shown(fresh['value'])} {row.unit} "
+                f"| {_shown(old['value'])} {row.unit} | {ratio:.2f} | {commits} "
+                f"| {'' if row.goal is None else row.goal} | {verdict} |"
+            )
+        beside = figures.get((name, "aging_rewrite"), {})
+        if "value" in beside:
+            lines.append(
+                f"| {PRODUCTS[name].title}: a rewrite under 40 tx/s while the store ages | "
+                f"| {_shown(beside['value'])} s; p99 alone {beside['p99_alone_ms']} ms, with it "
+                f"{beside['p99_ms']} ms | | {beside['commits']:,.0f} | | |"
+            )
+    if not lines:
+        return ""
+    return "\n".join(
+        [
+            "## Fresh and aged store\n",
+            "*Fresh*: rows loaded by INSERTs. *Aged*: the same store after minutes of "
+            "`oltp_read_write` by four clients and rewrites of every row under 40 tx/s "
+            "(`--age-s`, `--rewrites`). Schema changes run at rest. Commits are those of the whole "
+            "store during a change.\n",
+            "| product, work | fresh | aged | aged / fresh | commits, fresh / aged | goal | |",
             "|" + "---|" * 7,
             *lines,
             "",
@@ -556,6 +621,9 @@ def options() -> argparse.ArgumentParser:
     parser.add_argument("--rates", type=lambda text: tuple(int(word) for word in text.split(",")))
     parser.add_argument("--sysbench-s", type=int, help="how long a test of statements runs")
     parser.add_argument("--tables", type=int, help="of CREATE TABLE by 16 clients")
+    parser.add_argument("--aged", action="store_true", help="only the workload `aged`")
+    parser.add_argument("--age-s", type=float, help="oltp_read_write before a store is aged")
+    parser.add_argument("--rewrites", type=int, help="of every row, before a store is aged")
     parser.add_argument("--rounds", type=int, help="of small schema changes")
     parser.add_argument("--ps-mode", choices=("auto", "disable"))
     parser.add_argument("--tuned", action="store_true", help="a pool of 4 GB for the peers")
@@ -594,7 +662,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _measure(asked: argparse.Namespace, words: list[str], report: Path) -> None:
     sizes = sizes_of(asked)
-    workloads = asked.only or [name for name in WORKLOADS if name != "big" or not asked.quick]
+    only = ["aged"] if asked.aged else asked.only
+    workloads = only or [name for name in WORKLOADS if name != "big" or not asked.quick]
     names = asked.products or [name for name in PRODUCTS if name != "exuvia2"]
     if asked.products is None and PRODUCTS["exuvia2"].installed():
         names.insert(1, "exuvia2")

@@ -8,6 +8,8 @@
     queries      GROUP BY, ORDER BY ... LIMIT, COUNT(*) over all rows
     create       CREATE TABLE by 16 clients
     small        ADD COLUMN and ADD INDEX on empty tables, one after another
+    aged         schema changes at rest and oltp_read_write on rows loaded by INSERTs, then again
+                 after minutes of oltp_read_write and rewrites of every row under load
 
 Times of statements are wall time from sending to the answer. Before anything is timed the table is
 read once and gets an index that is dropped again, so that no product is timed cold (`cold` is). A
@@ -49,10 +51,14 @@ class Sizes(NamedTuple):
     tables: int = 4000
     rounds: int = 40
     ps_mode: str = "auto"
+    age_s: float = 600.0
+    rewrites: int = 5
 
 
 FULL = Sizes()
-QUICK = Sizes(repeats=2, sysbench_s=8, warm_s=10.0, fills_s=75.0, tables=1600, rounds=20)
+QUICK = Sizes(
+    repeats=2, sysbench_s=8, warm_s=10.0, fills_s=75.0, tables=1600, rounds=20, age_s=60.0
+)
 
 
 class Notes:
@@ -306,6 +312,11 @@ def _rest(seconds: float) -> tuple[float, float]:
     return began, time.monotonic()
 
 
+def _latencies(done: list[tuple[float, float]], spans: list[tuple[float, float]]) -> list[float]:
+    """Returns the latencies of the transactions that were due within the spans. Unit: ms."""
+    return [ms for due, ms in done if any(since <= due < until for since, until in spans)]
+
+
 def _note_beside(
     notes: Notes,
     sizes: Sizes,
@@ -317,11 +328,7 @@ def _note_beside(
     progress: list[tuple[float, float]],
 ) -> None:
     done, errors = clients.read()
-
-    def within(spans: list[tuple[float, float]]) -> list[float]:
-        return [ms for due, ms in done if any(since <= due < until for since, until in spans)]
-
-    quiet, busy = within(alone), within(filled)
+    quiet, busy = _latencies(done, alone), _latencies(done, filled)
     if not quiet or not busy:
         raise RuntimeError(f"no transaction was timed: {len(quiet)} alone, {len(busy)} beside")
     work = f"beside_{rate}"
@@ -386,13 +393,18 @@ def _number(pattern: str, output: str) -> float:
     return float(found[1])
 
 
+def prepare_command(product: Product, sizes: Sizes) -> list[str]:
+    """Loads the table by INSERTs of many rows."""
+    return [*sysbench(product, sizes, "oltp_read_write", "--create-secondary=off"), "prepare"]
+
+
 def statements(product: Product, notes: Notes, sizes: Sizes) -> None:
     """`sysbench prepare`, then each test on what it made."""
-    prepare = sysbench(product, sizes, "oltp_read_write", "--create-secondary=off")
+    prepare = prepare_command(product, sizes)
     with Meter(product.pid) as meter:
-        _ran([*prepare, "prepare"])
+        _ran(prepare)
     rates, usages = [sizes.rows / meter.usage.wall_s], [meter.usage]
-    command = " ".join([*prepare, "prepare"])
+    command = " ".join(prepare)
     notes.figure("prepare", rates, usages, unit="rows/s", rows=sizes.rows, command=command)
     product.execute(product.add_index("k_1", "k"), "SELECT COUNT(*), SUM(k) FROM sbtest1")
     for work, test, count in TESTS:
@@ -401,7 +413,13 @@ def statements(product: Product, notes: Notes, sizes: Sizes) -> None:
 
 
 def _statements(
-    product: Product, notes: Notes, sizes: Sizes, work: str, test: str, count: str
+    product: Product,
+    notes: Notes,
+    sizes: Sizes,
+    work: str,
+    test: str,
+    count: str,
+    suffix: str = "",
 ) -> None:
     if isinstance(product, ExuviaTwoFronts):
         work += "_two_fronts"
@@ -419,7 +437,12 @@ def _statements(
         usages.append(meter.usage)
     about = {"unit": "/s", "rows": sizes.rows, "command": " ".join(command)}
     notes.figure(
-        work, rates, usages, p95_ms=statistics.median(p95), ignored_errors=int(ignored), **about
+        work + suffix,
+        rates,
+        usages,
+        p95_ms=statistics.median(p95),
+        ignored_errors=int(ignored),
+        **about,
     )
 
 
@@ -511,6 +534,79 @@ def small(product: Product, notes: Notes, sizes: Sizes) -> None:
         notes.figure(work, values, unit="ms", p95_ms=p95, command=texts[work])
 
 
+# -- a store that has lived ------------------------------------------------------------------------
+
+AGED_CHANGES = ("index_k", "to_varchar", "to_int")
+AGING_RATE = 40
+
+
+def aged(product: Product, notes: Notes, sizes: Sizes) -> None:
+    """The same figures twice: `_fresh` after INSERTs, `_aged` after the life of a store."""
+    _ran(prepare_command(product, sizes))
+    product.execute("SELECT COUNT(*), SUM(k) FROM sbtest1")
+    _note_age(product, notes, sizes, "fresh")
+    options = ["--threads=4", f"--time={sizes.age_s:.0f}", "run"]
+    _ran(sysbench(product, sizes, "oltp_read_write", *options))
+    _rewrite_under_load(product, notes, sizes)
+    _note_age(product, notes, sizes, "aged")
+
+
+def _note_age(product: Product, notes: Notes, sizes: Sizes, age: str) -> None:
+    changes = [change for change in product.changes() if change.work in AGED_CHANGES]
+    commits: dict[str, list[int]] = {change.work: [] for change in changes}
+    usages: dict[str, list[Usage]] = {change.work: [] for change in changes}
+    for _ in range(sizes.repeats):
+        for change in changes:
+            before = product.commits()
+            usages[change.work].append(_changed(product, change))
+            commits[change.work].append(product.commits() - before)
+    for change in changes:
+        walls = [usage.wall_s for usage in usages[change.work]]
+        about = {"rows": sizes.rows, "command": "; ".join(change.timed)}
+        about["commits"] = statistics.median(commits[change.work])
+        notes.figure(f"{change.work}_{age}", walls, usages[change.work], unit="s", **about)
+    _statements(product, notes, sizes, "read_write", "oltp_read_write", "queries", f"_{age}")
+    for name, value in product.layout().items():
+        notes.figure(f"{name}_{age}", [value])
+
+
+def _rewrite_under_load(product: Product, notes: Notes, sizes: Sizes) -> None:
+    """Rewrites every row `rewrites` times, to VARCHAR and back, under concurrent load."""
+    there, back = (_change(product, work) for work in AGED_CHANGES[1:])
+    clients = Clients(product, sizes, AGING_RATE)
+    rewritten, usages, commits = list[tuple[float, float]](), list[Usage](), list[int]()
+    try:
+        alone = _rest(sizes.warm_s)
+        for number in range(sizes.rewrites):
+            clients.check()
+            began, before = time.monotonic(), product.commits()
+            usages.append(_changed(product, back if number % 2 else there))
+            rewritten.append((began, time.monotonic()))
+            commits.append(product.commits() - before)
+    finally:
+        clients.stop()
+    if sizes.rewrites % 2:
+        _changed(product, back)
+    done, errors = clients.read()
+    quiet, busy = _latencies(done, [alone]), _latencies(done, rewritten)
+    notes.figure(
+        "aging_rewrite",
+        [until - since for since, until in rewritten],
+        usages,
+        unit="s",
+        rows=sizes.rows,
+        command=" ".join(clients.command),
+        commits=statistics.median(commits),
+        p99_alone_ms=round(quantile(quiet, 0.99), 2),
+        p99_ms=round(quantile(busy, 0.99), 2),
+        errors=errors,
+    )
+
+
+def _change(product: Product, work: str) -> Change:
+    return next(change for change in product.changes() if change.work == work)
+
+
 WORKLOADS: dict[str, Callable[[Product, Notes, Sizes], None]] = {
     "fills": fills,
     "cold": cold,
@@ -520,4 +616,5 @@ WORKLOADS: dict[str, Callable[[Product, Notes, Sizes], None]] = {
     "statements": statements,
     "beside": beside,
     "big": big,
+    "aged": aged,
 }

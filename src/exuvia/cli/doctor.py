@@ -104,7 +104,8 @@ def _store(url: str) -> Iterator[Finding]:
         snapshot.close()
         yield Finding("ok", "store", f"{url} opens; process namespace {_namespace()}")
         yield from _promises(opened)
-        yield from _pages(opened)
+        if url.startswith("lmdb://"):
+            yield _pages(opened)
     finally:
         opened.close()
 
@@ -130,15 +131,15 @@ def _promises(store: "Store") -> Iterator[Finding]:
         yield Finding("warning", "table kv", trouble)
 
 
-def _pages(store: "Store") -> Iterator[Finding]:
+def _pages(store: "Store") -> Finding:
     """The order of the pages of a store on LMDB."""
     from exuvia.kv.lmdb.scatter import advice
 
     measures = store.measures()
-    if "leaves_in_order_ratio" in measures:
-        about = f"{measures['leaves_in_order_ratio']:.0%} of the leaf pages are in order"
-        trouble = advice(measures)
-        yield Finding("warning" if trouble else "ok", "pages", trouble or about)
+    in_order = measures.get("leaves_in_order_ratio")
+    about = "unknown order" if in_order is None else f"{in_order:.0%} of the leaves are in order"
+    trouble = advice(measures)
+    return Finding("warning" if trouble else "ok", "pages", trouble or about)
 
 
 def _room(folder: Path) -> Finding:
