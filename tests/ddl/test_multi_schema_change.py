@@ -2,7 +2,8 @@
 
 import json
 
-from exuvia.catalog import meta, reader
+from exuvia.catalog import meta, reader, writer
+from exuvia.catalog.model import evolve
 from exuvia.ddl import multi_schema_change, queue, requests
 from exuvia.ddl.decision import CatalogSnapshot
 from exuvia.ddl.explain import explain
@@ -38,6 +39,10 @@ def events(cluster):
     return cluster.read(look)
 
 
+def of_table(cluster):
+    return CatalogSnapshot(database=cluster.database(), table=cluster.table("t").info)
+
+
 def asked(cluster):
     """ADD INDEX ib (b), ADD COLUMN c, DROP INDEX ia, ADD UNIQUE ub (b)."""
     database, info = cluster.database(), cluster.table("t").info
@@ -66,8 +71,7 @@ def test_indexes_are_added_by_one_part_and_the_job_takes_a_reorg_worker():
 
 def test_the_decisions_in_their_order():
     cluster = cluster_with_t()
-    info = cluster.table("t").info
-    lines = explain(asked(cluster), CatalogSnapshot(database=cluster.database(), table=info))
+    lines = explain(asked(cluster), of_table(cluster))
     assert [" ".join(line.split()) for line in lines] == [
         "alter table multi-schema change test.t",
         "1 add column: none -> delete only version +1",
@@ -94,6 +98,60 @@ def test_versions_are_the_parts_and_one_for_the_edge_and_each_part_has_its_event
     assert cluster.read(meta.version) - before == 3 + 3 + 1 + 3
     told = [event for event in events(cluster) if event[0] == job.id]
     assert told == [(job.id, 0, "add column"), (job.id, 2, "add index")]
+
+
+def spent(columns, more=(), drop=False):
+    """The versions of a job that adds or drops that number of columns, and its end."""
+    cluster = cluster_with_t()
+    names = [f"c{n}" for n in range(columns)]
+    rows = ([1, 5, 5], [2, 6, 5])
+    table = cluster.table("t")
+    cluster.store.transact(lambda txn: [writer.insert(txn, table, list(row)) for row in rows])
+    for dropping in (False, True) if drop else (False,):
+        database, info = cluster.database(), cluster.table("t").info
+        wanted = [
+            requests.drop_column(database, info, name)
+            if dropping
+            else requests.add_column(database, info, column(name, default="7"))
+            for name in names
+        ]
+        before = cluster.read(meta.version)
+        job = cluster.run(multi_schema_change.combined([*wanted, *(of(cluster) for of in more)]))
+    return cluster.read(meta.version) - before, job, cluster
+
+
+def test_columns_of_one_statement_take_their_steps_together():
+    """The versions do not depend on the number of columns, and rows get no layout for each."""
+    versions, job, cluster = spent(30)
+    assert (versions, job.state) == (3 + 1, JobState.SYNCED)
+    info = cluster.table("t").info
+    assert [column.name.L for column in info.public_columns][3:] == [f"c{n}" for n in range(30)]
+    assert len(info.exuvia_layouts) == 2
+    assert len([event for event in events(cluster) if event[0] == job.id]) == 30
+    assert spent(30, drop=True)[0] == spent(2, drop=True)[0] == 1 + 3
+
+
+def test_a_column_computed_from_a_new_one_walks_alone():
+    cluster = cluster_with_t()
+    database, info = cluster.database(), cluster.table("t").info
+    computed = evolve(column("d"), generated_expr_string="`c` + 1", dependences={"c": {}})
+    wanted = [requests.add_column(database, info, each) for each in (column("c"), computed)]
+    wanted.append(requests.add_column(database, info, column("e")))
+    lines = explain(multi_schema_change.combined(wanted), of_table(cluster))
+    assert ["; add column" in line for line in lines[1:8]] == [True] * 3 + [False] * 3 + [True]
+
+
+def test_columns_of_one_statement_go_back_together():
+    def duplicate(cluster):
+        return requests.add_index(
+            cluster.database(), cluster.table("t").info, index("ub", "b", unique=True)
+        )
+
+    ends = [spent(columns, [duplicate]) for columns in (2, 30)]
+    assert {job.state for _, job, _ in ends} == {JobState.ROLLBACK_DONE}
+    assert ends[0][0] == ends[1][0]
+    for _, _, cluster in ends:
+        assert [column.name.L for column in cluster.table("t").info.cols] == ["id", "a", "b"]
 
 
 def test_a_part_that_is_refused_cancels_all_before_anything_moves():

@@ -1035,8 +1035,8 @@ SEVERAL: dict[str, Several] = {
     "several, columns": Several(
         _t(IA),
         _together(_new(), _part(requests.drop_column, "b"), _new("d")),
-        3 + 3 + 1,
-        3 + 3 + 1 + 3,
+        3 + 1,  # both columns together
+        3 + 1 + 3,
     ),
     "several, unique": Several(
         _t(IA), _together(_part(requests.add_index, UB), _new(), _IB), 3 + 3 + 1, 3 + 3 + 1

@@ -168,7 +168,10 @@ def hidden_columns_of(table: TableInfo, indexes: tuple[int, ...]) -> tuple[int, 
 
 def renumber(table: TableInfo) -> TableInfo:
     """The table with offsets of columns, and of index parts, by the order of `cols`."""
-    columns = tuple(evolve(column, offset=at) for at, column in enumerate(table.cols))
+    columns = tuple(
+        column if column.offset == at else evolve(column, offset=at)
+        for at, column in enumerate(table.cols)
+    )
     at = {column.id: column.offset for column in columns}
     indexes = tuple(
         evolve(

@@ -23,7 +23,7 @@ Two cases are allowed as in MySQL (exuvia_compatibility):
                                         the old one from then on
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -107,10 +107,17 @@ def unnoted(job: Job) -> Job:
 
 def with_sub_job(job: Job, at: int, moved: Job, **more: object) -> Job:
     """The job with that sub-job's current state. `more`: fields that only a SubJob has."""
+    return with_sub_jobs(job, {at: moved}, **more)
+
+
+def with_sub_jobs(job: Job, moved: Mapping[int, Job], **more: object) -> Job:
+    """As `with_sub_job`, for the sub-jobs with these numbers."""
     if job.multi_schema_info is None:
-        return moved
+        (only,) = moved.values()
+        return only
     subs = list(job.multi_schema_info.sub_jobs)
-    subs[at] = evolve(subs[at], **{field: getattr(moved, field) for field in OWN}, **more)
+    for at, sub in moved.items():
+        subs[at] = evolve(subs[at], **{field: getattr(sub, field) for field in OWN}, **more)
     return evolve(
         job,
         multi_schema_info=evolve(job.multi_schema_info, sub_jobs=tuple(subs)),

@@ -16,12 +16,14 @@ Every job is walked as a job of sub-jobs; a job with a single change is its own 
 (ddl/multi_schema_change.py). All of them become public in one version, or none:
 
     up to the non-revertible point   each sub-job in turn, up to the last state it can return from.
-                                     If there are several, a finished reorg is stored, so that it
-                                     does not run again
+                                     Sub-jobs of one action without conditions take their steps
+                                     together, each in one version: 200 ADD COLUMN need three. If
+                                     there are several, a finished reorg is stored, so that it does
+                                     not run again
     across it                        all take the step across in ONE transaction and ONE version
-    post-commit phase                the remaining steps of the sub-jobs, one after another. If rows
-                                     move (rekey.py), a DROP has all its steps here, because writers
-                                     of the old rows need the dropped element
+    post-commit phase                the remaining steps of the sub-jobs, as before the point. If
+                                     rows move (rekey.py), a DROP has all its steps here, because
+                                     writers of the old rows need the dropped element
 
         sub-job 1   none > delete only > write only > write reorganization |
         sub-job 2                                                     none |  > public
@@ -57,6 +59,7 @@ from exuvia.base.daily_window import opens_at
 from exuvia.base.errors import Broken, Refused
 from exuvia.base.mysql_errors import ErrCancelledDDLJob, ErrTableDefChanged
 from exuvia.base.waits import HELD, NOT_UNDONE, RESUME, WINDOW
+from exuvia.catalog.codec.row_codec import with_layout
 from exuvia.catalog.model import evolve
 from exuvia.catalog.rules import CHECK, TouchedRule, coming_checks, rules_touched
 from exuvia.ddl.action import Action, Step
@@ -92,11 +95,13 @@ from exuvia.ddl.multi_schema_change import (
     sub_jobs,
     unnoted,
     with_sub_job,
+    with_sub_jobs,
 )
 from exuvia.ddl.seen import has_changed
 
 _ROLLED_BACK = "DDL job rollback, error msg: "
 _TURNED_BACK = frozenset({JobState.ROLLBACK_DONE, JobState.CANCELLED})
+_ENDED = _TURNED_BACK | {JobState.DONE}
 
 
 def decide(job: Job, snapshot: CatalogSnapshot) -> Decision:
@@ -191,11 +196,63 @@ def _forward(job: Job, snapshot: CatalogSnapshot) -> Decision:
             return _note_filled(job, snapshot, at, sub)
         if job.exuvia_hold:
             return _hold(sub, snapshot, left=waits)
-    outcome = _apply_step(evolve(sub, state=_state_after(action, step)), snapshot, action, step)
-    if is_revertible(job) and _unvalidated_rules([sub], snapshot, outcome.after):
+    moving = [(at, sub), *_in_step(job, at, action)]
+    outcomes = _apply_steps(moving, _state_after(action, step), snapshot, action, step)
+    subs, reached = [moving_sub for _, moving_sub in moving], outcomes[-1][1].after
+    if is_revertible(job) and _unvalidated_rules(subs, snapshot, reached):
         return give_up(job, snapshot, ErrTableDefChanged())
-    job = with_sub_job(job, at, outcome.job)
-    return _moved(_running_or_done(job), snapshot, [(at, outcome)], reorg_order(sub, outcome.job))
+    job = with_sub_jobs(job, {number: outcome.job for number, outcome in outcomes})
+    order = reorg_order(sub, outcomes[0][1].job)
+    return _moved(_running_or_done(job), snapshot, outcomes, order)
+
+
+def _in_step(job: Job, at: int, action: Action) -> list[tuple[int, Job]]:
+    """The other sub-jobs of that action in the state of sub-job `at`: they move with it.
+
+    Excludes actions with conditions or reorgs, and sub-jobs that use an element of another one."""
+    if not is_several(job) or any(part.after for part in (*action.path, *action.post_commit)):
+        return []
+    first = sub_job(job, at)
+    changed, used = _elements(first)
+    others = []
+    for number, sub in enumerate(sub_jobs(job)):
+        if number == at or action_of(sub) is not action or _place(sub) != _place(first):
+            continue
+        own, needed = _elements(sub)
+        if not own & used and not needed & changed:
+            changed, used = changed | own, used | needed
+            others.append((number, sub))
+    return others
+
+
+def _place(sub: Job) -> tuple[object, ...]:
+    return sub.begun, sub.state in _ENDED, sub.schema_state, sub.exuvia_tail
+
+
+def _elements(sub: Job) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
+    """(noun, name) of the elements that a sub-job changes, and of those that it uses."""
+    of = kind_of(sub).uses
+    uses = list(of(sub)) if of is not None else []
+    needed = {(use.noun, use.name) for use in uses if use.verb in ("use", "need")}
+    return {(use.noun, use.name) for use in uses} - needed, needed
+
+
+def _apply_steps(
+    moving: list[tuple[int, Job]],
+    state: JobState,
+    snapshot: CatalogSnapshot,
+    action: Action,
+    step: Step,
+) -> list[tuple[int, "StepOutcome"]]:
+    """The same step of several sub-jobs, each on the snapshot after the one before it."""
+    outcomes: list[tuple[int, StepOutcome]] = []
+    reached = snapshot
+    for number, sub in moving:
+        begun_sub = evolve(_with_begin(sub, action, snapshot.now), state=state)
+        outcome = _apply_step(begun_sub, reached, action, step)
+        reached = outcome.after
+        outcomes.append((number, outcome))
+    return outcomes
 
 
 def refusal(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
@@ -443,11 +500,12 @@ def _back(job: Job, snapshot: CatalogSnapshot) -> Decision:
     is_last = step is undo.path[-1]
     state = JobState.ROLLBACK_DONE if is_last else JobState.ROLLINGBACK
     # the speed and the estimate of its reorg are obsolete from here on
-    outcome = _apply_step(evolve(sub, state=state, exuvia_note=""), snapshot, undo, step)
-    job = with_sub_job(job, at, outcome.job)
+    moving = [(at, evolve(sub, exuvia_note="")), *_in_step(job, at, action_of(sub))]
+    outcomes = _apply_steps(moving, state, snapshot, undo, step)
+    job = with_sub_jobs(job, {number: outcome.job for number, outcome in outcomes})
     over = all(back_sub.state in _TURNED_BACK for back_sub in sub_jobs(job))
     job = evolve(job, state=JobState.ROLLBACK_DONE if over else JobState.ROLLINGBACK)
-    return _moved(job, snapshot, [(at, outcome)], reorg_order(sub, outcome.job))
+    return _moved(job, snapshot, outcomes, reorg_order(sub, outcomes[0][1].job))
 
 
 # -- parts of a decision ---------------------------------------------------------------------------
@@ -520,7 +578,10 @@ def _moved(
     """The steps of some sub-jobs as one transaction."""
     after = steps[-1][1].after
     if after.table is not None and after.table != snapshot.table:
-        after = evolve(after, table=evolve(after.table, update_timestamp=snapshot.now))
+        table = evolve(after.table, update_timestamp=snapshot.now)
+        if table.exuvia_layouts:  # views and sequences have no layouts
+            table = with_layout(table)
+        after = evolve(after, table=table)
     job = evolve(job, exuvia_wait="", dependency_id=0)
     if is_several(job):
         job = evolve(job, exuvia_note="")  # each sub-job has its own

@@ -34,7 +34,6 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.catalog.convert.type_change import COMPUTED, NUMBERED
 from exuvia.catalog.model import ColumnInfo, DatabaseInfo, SchemaState, TableInfo, evolve
-from exuvia.catalog.table import with_layout
 from exuvia.ddl.action import Action, Element, ElementUse, Step, load
 from exuvia.ddl.actions.shared import computed_from, table_is_missing
 from exuvia.ddl.actions.ttl import column_cannot_go
@@ -267,7 +266,7 @@ def move_column(
     table = reflag(renumber(evolve(table, cols=tuple(others))))
     if column.state == SchemaState.PUBLIC != state:
         table = _without_checks_on_only(table, column)
-    return evolve(snapshot, table=with_layout(table))
+    return evolve(snapshot, table=table)
 
 
 def _without_checks_on_only(table: TableInfo, column: ColumnInfo) -> TableInfo:
