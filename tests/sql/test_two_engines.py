@@ -264,14 +264,15 @@ def test_the_engines_agree(world: World, monkeypatch: pytest.MonkeyPatch) -> Non
         run(session, text)
     filled(session)
     ran = Counter[str]()
-    real = stream.streamed
+    real = stream.CompiledQuery.run
 
-    def counting(*arguments: Any) -> Any:
-        rows = real(*arguments)
-        ran["left" if rows is None else "streamed"] += 1
+    def counting(compiled: stream.CompiledQuery, context: Any) -> Any:
+        before = compiled.is_reusable
+        rows = real(compiled, context)
+        ran["left" if rows is None else "again" if before else "streamed"] += 1
         return rows
 
-    monkeypatch.setattr("exuvia.sql.select.relational.streamed", counting)
+    monkeypatch.setattr(stream.CompiledQuery, "run", counting)
     real_run = KeptQuery.run
 
     def kept(plan: KeptQuery, context: Any) -> Any:
@@ -291,6 +292,7 @@ def test_the_engines_agree(world: World, monkeypatch: pytest.MonkeyPatch) -> Non
             wrong.append(f"{seed}: {text}\n   {here}\n   {there}")
     assert not wrong, "\n".join(wrong)
     assert ran["streamed"] > SEEDS / 2, ran
+    assert ran["again"] > SEEDS / 4, ran
     assert ran["kept"] > SEEDS, ran
 
 

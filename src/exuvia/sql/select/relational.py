@@ -60,7 +60,7 @@ from exuvia.sql.select.duck_sql import DuckSql
 from exuvia.sql.select.from_clause import NO_TABLE
 from exuvia.sql.select.query import bind_query
 from exuvia.sql.select.scan import HANDLE_NAME, Scan
-from exuvia.sql.select.stream import streamed
+from exuvia.sql.select.stream import CompiledQueries, streamed
 from exuvia.sql.select.tree import Block, Build, Frame, NamedTable, NotKept, QueryTree, With
 from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.plan import KeptPlan, Plan
@@ -409,7 +409,7 @@ class KeptQuery(KeptPlan):
         first = tables[0]
         super().__init__(first.table, first.database, first.name)
         self._node = node
-        self._query = query
+        self._compiled = CompiledQueries(query)
         self._tables = tables
         self.columns = [_shown(column, zone) for column in query.columns]
         self._shifted = [n for n, c in enumerate(query.columns) if is_shifted(c.type, zone)]
@@ -425,7 +425,7 @@ class KeptQuery(KeptPlan):
             context.demand(named.table, *self.asks)
 
     def run(self, context: Context) -> Result:
-        rows = streamed(self._query, context)
+        rows = self._compiled.run(context)
         if rows is None:
             assert isinstance(self._node, exp.Expression)
             own_plan = plan(self._node, context)

@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace as evolve
 
 from exuvia.base.errors import Refused
-from exuvia.base.interruption import checked, current
+from exuvia.base.interruption import Interruption, checked, current
 from exuvia.base.memory import size_of_rows
 from exuvia.base.mysql_errors import ErrMemoryExceedForQuery, ErrSubqueryNo1Row
 from exuvia.base.types import Family, FieldType, TypeCode, Value
@@ -99,6 +99,8 @@ MOST_STEPS = 3000
 """Rows that are read or combined before DuckDB takes over: what both do in ten milliseconds."""
 MOST_BYTES = 8 << 20
 """Bytes of rows with long values before DuckDB takes over, which can write them to disk."""
+MOST_IDLE = 8
+"""Compiled queries of one tree that are kept: for sessions that run it at the same time."""
 _REPEATABLE = frozenset(
     ("random_bytes", "sysdate", "tidb_is_ddl_owner", "uuid", "validate_password_strength")
 )
@@ -115,22 +117,37 @@ class _LeftToDuckDB(Exception):
 
 def streamed(query: QueryTree, context: Context) -> list[Row] | None:
     """The rows of a query; None, without any effect, if DuckDB has to run it."""
-    warnings, tracker = len(context.warnings), context.tracker
-    claimed, passing = tracker.kept, tracker.passing
-    stream = _Stream(context)
+    compiled = CompiledQuery(query)
     try:
-        return list(stream.query(query, 0)([]))
-    except _LeftToDuckDB:
-        pass
-    except Refused as error:
-        if error.code != ErrMemoryExceedForQuery.code:  # DuckDB may need less memory
-            raise
-        tracker.passing = passing
+        return compiled.run(context)
     finally:
-        tracker.kept = claimed
-        stream.clear()
-    del context.warnings[warnings:]
-    return None
+        compiled.clear()
+
+
+class CompiledQueries:
+    """The compiled queries of one tree: one for each thread that runs it at the same time."""
+
+    def __init__(self, query: QueryTree) -> None:
+        self._query = query
+        self._idle: list[CompiledQuery] = []
+        self._is_for_duckdb = False
+
+    def run(self, context: Context) -> list[Row] | None:
+        """As `streamed`."""
+        if self._is_for_duckdb:
+            return None
+        try:
+            compiled = self._idle.pop()
+        except IndexError:
+            compiled = CompiledQuery(self._query)
+        try:
+            return compiled.run(context)
+        finally:
+            self._is_for_duckdb = compiled.is_for_duckdb
+            if compiled.is_reusable and len(self._idle) < MOST_IDLE:
+                self._idle.append(compiled)
+            else:
+                compiled.clear()
 
 
 class _Common(NamedTuple):
@@ -159,13 +176,22 @@ class _Item(NamedTuple):
     places: range
 
 
-class _Stream:
-    """One run of a query."""
+class CompiledQuery:
+    """A compiled query. One run at a time.
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._interruption = current()
-        self._left = MOST_STEPS
+    `is_for_duckdb`: no run can be one of this engine. `is_reusable`: it is compiled, and no value
+    of the first run is part of it."""
+
+    _context: Context
+    _interruption: Interruption
+
+    def __init__(self, query: QueryTree) -> None:
+        self._query = query
+        self._rows: Rows | None = None
+        self.is_reusable = self.is_for_duckdb = False
+        self._has_values = False
+        self._caches: list[list[Any]] = []  # rows that are read once in a run
+        self._left = 0
         self._bytes = 0
         self._offsets: dict[Frame, int] = {}
         self._bases: dict[CommonTable, _Common] = {}
@@ -173,8 +199,48 @@ class _Stream:
         self._outer = [set[int]()]  # offsets of outer frames, used by the queries being compiled
         self._used: dict[FromLeaf, set[int]] = {}
 
+    def run(self, context: Context) -> list[Row] | None:
+        """The rows; None, without any effect, if DuckDB has to run the query."""
+        warnings, tracker = len(context.warnings), context.tracker
+        claimed, passing = tracker.kept, tracker.passing
+        self._context, self._interruption = context, current()
+        self._left, self._bytes = MOST_STEPS, 0
+        try:
+            if self._rows is None:
+                self._compile()
+                assert self._rows is not None
+            return list(self._rows([]))
+        except _LeftToDuckDB:
+            pass
+        except Refused as error:
+            if error.code != ErrMemoryExceedForQuery.code:  # DuckDB may need less memory
+                raise
+            tracker.passing = passing
+        finally:
+            tracker.kept = claimed
+            for cache in self._caches:
+                cache.clear()
+            del self._context, self._interruption
+        del context.warnings[warnings:]
+        return None
+
+    def _compile(self) -> None:
+        try:
+            self._rows = self.query(self._query, 0)
+        except _LeftToDuckDB:
+            self.is_for_duckdb = not self._has_values
+            raise
+        self.is_reusable = not self._has_values
+
+    def _cache(self) -> list[Any]:
+        """A list that is empty when a run begins."""
+        cache: list[Any] = []
+        self._caches.append(cache)
+        return cache
+
     def clear(self) -> None:
-        """Drop the compiled queries. They refer to this run, and would wait for the collector."""
+        """Drop the compiled queries. They refer to each other, and would wait for the collector."""
+        self._rows = None
         for memory in (self._offsets, self._bases, self._compiled, self._used):
             memory.clear()
 
@@ -215,7 +281,7 @@ class _Stream:
         rows, outer = self._correlated(query, base)
         if outer:
             return rows, outer
-        cached: list[list[Row]] = []
+        cached: list[list[Row]] = self._cache()
 
         def remembered(row: Row) -> Iterable[Row]:
             if not cached:
@@ -299,7 +365,7 @@ class _Stream:
     # -- blocks ------------------------------------------------------------------------------------
 
     def _block(self, block: Block, base: int) -> Rows:
-        frame, env = block.frame, self._context
+        frame = block.frame
         exprs = [item.expr for item in block.items] + [key for key, _ in block.order]
         exprs += [expr for expr in (block.where, block.having) if expr is not None] + block.group
         if block.rollup or not all(_is_repeatable(expr) for expr in exprs):
@@ -326,6 +392,7 @@ class _Stream:
         limit = block.limit
 
         def run(outer: Row) -> Iterable[Row]:
+            env = self._context
             first = [*outer[:base], *padding]
             rows: Iterable[Row] = extend(first)
             if groups is not None:
@@ -364,7 +431,6 @@ class _Stream:
         """From rows to one row a group; no rows are one group, of the row without columns, if
         there is no GROUP BY. Fills `places`: where the values of grouping expressions and
         aggregates are in that row."""
-        env = self._context
         place = self._placing(block.frame, {}, width)
         group = [place(key) for key in block.group]
         calls = [_finished(key, own) for key, own in zip(group, block.group, strict=True)]
@@ -385,6 +451,7 @@ class _Stream:
             raise _LeftToDuckDB  # two grouping expressions are equal
 
         def run(rows: Iterable[Row], first: Row) -> Iterator[Row]:
+            env = self._context
             groups: dict[tuple[Value, ...], tuple[list[Value], list[Row]]] = {}
             empty: list[Value] = []
             for row in rows:
@@ -524,6 +591,7 @@ class _Stream:
         if outer:
             return expr
         kind, level = query.columns[0].type, query.levels[0]
+        self._has_values = True
         warnings = len(self._context.warnings)
         try:
             values = [row[0] for row in rows([None] * width)]
@@ -608,11 +676,15 @@ class _Stream:
     def _filtered(self, loop: Extend, tests: Sequence[Callable[[Row, Env], bool]]) -> Extend:
         if not tests:
             return loop
-        env = self._context
-        if len(tests) == 1:
-            (only,) = tests
-            return lambda outer: (row for row in loop(outer) if only(row, env))
-        return lambda outer: (row for row in loop(outer) if all(test(row, env) for test in tests))
+        first, *others = tests
+
+        def filtered(outer: Row) -> Iterator[Row]:
+            env = self._context
+            for row in loop(outer):
+                if first(row, env) and all(test(row, env) for test in others):
+                    yield row
+
+        return filtered
 
     def _flat(
         self, items: Sequence[_Item], conditions: list[_Condition], block: Block, base: int
@@ -764,13 +836,12 @@ class _Stream:
     def _by_dictionary(
         self, rows: Rows, start: int, end: int, own: Expr, other: Expr, collate: str
     ) -> Extend:
-        env = self._context
         mine, theirs = compile_expression(own), compile_expression(other)
         key_of, key_of_other = _key(own.type, collate), _key(other.type, collate)
-        cached: list[tuple[Iterable[Row], dict[Value, list[Row]]]] = []
+        cached: list[tuple[Iterable[Row], dict[Value, list[Row]]]] = self._cache()
 
         def loop(row: Row) -> Iterator[Row]:
-            values = rows(row)
+            env, values = self._context, rows(row)
             if not cached or cached[0][0] is not values:
                 table: dict[Value, list[Row]] = {}
                 for match in values:
@@ -831,7 +902,7 @@ class _Stream:
         if isinstance(leaf, DerivedRef):
             columns = block.frame.places_of(leaf)
             inner, _ = self._once(leaf.query, base)
-            cached: list[tuple[Iterable[Row], list[Row]]] = []
+            cached: list[tuple[Iterable[Row], list[Row]]] = self._cache()
 
             def derived(row: Row) -> Iterable[Row]:
                 values = inner(row[:base])
@@ -850,13 +921,18 @@ class _Stream:
         if isinstance(scan, RowsScan):
             return self._read_once(lambda: scan.rows)
         assert path is not None
-        count = path.count(self._context, self._left)
-        if count is not None and count > self._left:
-            raise _LeftToDuckDB
-        return self._read_once(lambda: self._read(leaf, path, block))
+        own_path = path
+
+        def read() -> Iterator[Row]:
+            count = own_path.count(self._context, self._left)
+            if count is not None and count > self._left:
+                raise _LeftToDuckDB
+            return self._read(leaf, own_path, block)
+
+        return self._read_once(read)
 
     def _read_once(self, read: Callable[[], Iterable[Row]]) -> Rows:
-        cached: list[list[Row]] = []
+        cached: list[list[Row]] = self._cache()
 
         def rows(row: Row) -> Iterable[Row]:
             if not cached:
