@@ -21,7 +21,9 @@ from exuvia.kv import keys as k
 from exuvia.kv.lmdb import committer
 from exuvia.kv.lmdb import store as store_module
 from exuvia.kv.lmdb.committer import MOST_KEYS, _Ticket, apply_arranged
-from exuvia.kv.lmdb.gate import BULKS
+from exuvia.kv.lmdb.environment import Environment
+from exuvia.kv.lmdb.gate import BULKS, Gate
+from exuvia.kv.lmdb.native import Writing
 from exuvia.kv.lmdb.store import LmdbStore
 from exuvia.kv.packet import LIVE, Bulk, Span, WriteKind
 from exuvia.kv.store import open_store
@@ -148,6 +150,33 @@ def test_a_chain_of_bulks_shares_one_fsync(opened: LmdbStore) -> None:
 def test_a_chain_of_bulks_ends_when_its_time_is_over(opened: LmdbStore) -> None:
     assert len(opened.bulk_chain(bulks(100), 0.0)) == 1
     assert opened.count(ALL) == 2
+
+
+def test_a_chain_reports_its_time_of_writing_without_its_waits(
+    opened: LmdbStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the wait for the writer, nor that for the disk."""
+    enter, commit = Gate.enter, Environment.commit
+
+    takes = threading.Event().wait
+
+    def late(self: Gate) -> None:
+        takes(0.3)
+        enter(self)
+
+    def slowly(self: Environment, transaction: Writing) -> None:
+        takes(0.3)
+        commit(self, transaction)
+
+    def slow_bulks() -> Iterator[Bulk]:
+        for bulk in bulks(3):
+            takes(0.01)
+            yield bulk
+
+    monkeypatch.setattr(Gate, "enter", late)
+    monkeypatch.setattr(Environment, "commit", slowly)
+    results = opened.bulk_chain(slow_bulks(), 10.0)
+    assert 0.03 <= results[-1].written_s < 0.3
 
 
 def test_a_chain_of_bulks_stops_early_for_waiting_commits(opened: LmdbStore) -> None:

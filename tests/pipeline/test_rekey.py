@@ -1,6 +1,7 @@
 """Rows that move to hidden ids: by two concurrent attempts at one task, and under concurrent
 writes."""
 
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -16,9 +17,10 @@ from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import Bulk, BulkResult
 from exuvia.kv.store import ForwardingStore, Store, open_store
 from exuvia.pipeline.kernels.attempt import TaskAttempt
-from exuvia.pipeline.settings import Fixed
+from exuvia.pipeline.settings import Fixed, PipelineSettings
 from exuvia.pipeline.task import DONE, Outcome, Task, TaskOrder
 from support.postgres import shared_server
+from support.slow_disk import chains_of, slow_disk
 from support.tables import JOB, begin_reorg, publish, table_info
 
 INFO = table_info(
@@ -130,6 +132,25 @@ class Busy(ForwardingStore):
             writer.update(txn, self._table, handle, row, [row[0], row[1] + 1, row[2]])
         txn.commit()
         return self.shared.bulk_chain(batches, most_s)
+
+
+def test_a_slow_disk_does_not_make_the_commits_of_a_move_small(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The wait for the disk counted as time in which clients wait for rows."""
+    rows = 6_000
+    store = open_store(f"lmdb://{tmp_path}/store?sync=0")
+    _, task = begun(store, rows)
+    slow_disk(monkeypatch, 0.06)
+    chains = chains_of(monkeypatch)
+    dial = Fixed(PipelineSettings(batch_s=0.003))
+    attempt = TaskAttempt(store, task, dial, time.monotonic)
+    copies = 3 * rows  # the row and its entries in two indexes
+    while not isinstance(reached := attempt.advance(), Outcome):
+        assert sum(map(len, chains)) < 2 * copies // REORG_BATCH_ROWS[1]
+    assert reached.kind == DONE
+    assert sum(map(sum, chains)) == copies
+    store.close()
 
 
 def test_rows_that_change_all_the_time_do_not_slow_a_move_down() -> None:

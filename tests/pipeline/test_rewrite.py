@@ -2,14 +2,16 @@
 (law 9)."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import count, pairwise
+from mmap import PAGESIZE
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from exuvia.base.clock import SystemClock
+from exuvia.base.limits import REORG_BATCH_ROWS
 from exuvia.base.mysql_errors import ErrDataInconsistent
 from exuvia.base.types import FieldType, Flag, TypeCode
 from exuvia.catalog import reader, writer
@@ -31,6 +33,7 @@ from exuvia.pipeline.reorg import Done, Failed, Phase, Progress, Reorg, Running,
 from exuvia.pipeline.settings import Fixed, PipelineSettings
 from exuvia.pipeline.throttle import EVERY_S, Durations, LatencyReports
 from exuvia.pipeline.verify.compare import check_index
+from support.slow_disk import chains_of, slow_disk
 from support.tables import begin_reorg, bootstrapped, publish, table_info
 
 TEXT = FieldType(Tp=TypeCode.VARCHAR, Flen=9, Decimal=0, Charset="utf8mb4", Collate="utf8mb4_bin")
@@ -38,10 +41,13 @@ ROWS, BATCH = 1000, 64
 DIAL = Fixed(PipelineSettings(span_rows=500, inline_rows=ROWS * 2, batch_rows=BATCH))
 
 
-def changing(store: Store, partial: bool = False, rows: int = ROWS) -> tuple[Table, Reorg]:
+def changing(
+    store: Store, partial: bool = False, rows: int = ROWS, pad: int = 0
+) -> tuple[Table, Reorg]:
     """A table whose indexed column k becomes a text, in the state that writes rows. `partial`: its
-    index contains the rows whose id is above a third of all."""
-    info = table_info("id int not null", "k int", primary="id", plain={"ik": "k"})
+    index contains the rows whose id is above a third of all. `pad`: length of a third column."""
+    columns = ["id int not null", "k int", *(["pad varchar(255)"] if pad else [])]
+    info = table_info(*columns, primary="id", plain={"ik": "k"})
     if partial:
         index, column = info.index("ik"), info.cols[0]
         assert index is not None
@@ -52,7 +58,8 @@ def changing(store: Store, partial: bool = False, rows: int = ROWS) -> tuple[Tab
         )  # fmt: skip
         less = evolve(index, exuvia_predicate=(term,))
         info = evolve(info, index_info=tuple(less if i is index else i for i in info.indexes))
-    bulk.load(store, publish(store, info, 1), [[[n, n % 90] for n in range(rows)]])
+    more = ["p" * pad] if pad else []
+    bulk.load(store, publish(store, info, 1), [[[n, n % 90, *more] for n in range(rows)]])
     old = info.column("k")
     assert old is not None
     asked = Modification(
@@ -103,34 +110,66 @@ def end_of(store: MemoryStore, table: Table, plan: Reorg) -> Progress:
     return end
 
 
+def update_here_and_there(store: LmdbStore, table: Table, commits: int) -> None:
+    """Scatters the pages of the table and of the free list, as clients do."""
+    with store.read() as txn:
+        handles = [handle for handle, _ in reader.scan(txn, table)]
+    for n in range(commits):
+        txn = store.begin()
+        key = table.row_prefix + handles[n * 7919 % len(handles)]
+        txn.put(key, txn.get(key) or b"")
+        txn.commit()
+
+
+def pages_written() -> int:
+    """The pages that this process has written so far. LMDB writes whole pages."""
+    return int(Path("/proc/self/io").read_text().partition("wchar: ")[2].split()[0]) // PAGESIZE
+
+
+@pytest.mark.parametrize("is_aged", [False, True])
 def test_a_rewrite_commits_rarely_once_clients_are_inactive(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_aged: bool
 ) -> None:
     """A minute of traffic before the first job made every later job commit every 3 ms."""
-    rows, idle_looks = 60_000, 2
+    rows, idle_looks = 40_000, 2
     store = open_store(f"lmdb://{tmp_path}/store?sync=0")
     assert isinstance(store, LmdbStore)
-    table, plan = changing(bootstrapped(store), rows=rows)
+    table, plan = changing(bootstrapped(store), rows=rows, pad=180)
+    if is_aged:
+        update_here_and_there(store, table, 1_000)
     durations = Durations()
     reports = LatencyReports(store, Member.join(store, SystemClock(), "front"), durations)
     for look in range(-120 - idle_looks, 0):
         for _ in range(500 if look < -idle_looks else 0):
             durations.observe(0.004)
         reports.step(look * EVERY_S)
-    chains: list[float] = []  # each is one commit: it waits for the disk once
-    chain_of = LmdbStore.bulk_chain
-
-    def counted(self: LmdbStore, batches: Iterable[Bulk], most_s: float) -> list[BulkResult]:
-        chains.append(most_s)
-        return chain_of(self, batches, most_s)
-
-    monkeypatch.setattr(LmdbStore, "bulk_chain", counted)
+    chains, before = chains_of(monkeypatch), pages_written()
     reorg = PhaseRunner(store, table.info.id, 1, table, plan)
     began, reported_at = time.monotonic(), -1.0
     while not isinstance(reorg.step(now := time.monotonic() - began), Done | Failed):
         if now - reported_at >= EVERY_S:
             reports.step(reported_at := now)
     assert len(chains) <= 8 + 250 * rows // 1_000_000
+    written = pages_written() - before
+    assert 0.5 < written / store.environment.lmdb.stat()["leaf_pages"] <= 1.0
+    store.close()
+
+
+def test_a_slow_disk_does_not_make_the_commits_of_a_rewrite_small(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The wait for the disk counted as time in which clients wait for rows. Commits shrank to 32
+    rows, which waited as long."""
+    rows = 20_000
+    store = open_store(f"lmdb://{tmp_path}/store?sync=0")
+    table, plan = changing(bootstrapped(store), rows=rows)
+    slow_disk(monkeypatch, 0.006)
+    chains = chains_of(monkeypatch)
+    dial = Fixed(PipelineSettings(span_rows=rows, inline_rows=2 * rows, batch_s=0.003))
+    reorg = PhaseRunner(store, table.info.id, 1, table, plan, dial=dial)
+    while not isinstance(reorg.step(time.monotonic()), Done | Failed):
+        assert len(chains) < 2 * rows // REORG_BATCH_ROWS[1]
+    assert sum(map(sum, chains)) == 2 * rows, "rows and entries"
     store.close()
 
 

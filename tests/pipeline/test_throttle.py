@@ -83,7 +83,7 @@ def test_one_early_conflict_does_not_keep_a_chains_batches_small() -> None:
         pace.refused()
     for _ in range(8):
         number = -(-rows // pace.rows)
-        assert pace.chained(rows, number, 0.01, ALONE_S) == (rows, 0.01, 0.0)
+        pace.chained(rows, number, 0.01, ALONE_S)
     assert pace.rows == 256
 
 
@@ -91,6 +91,17 @@ def test_a_slow_batch_makes_the_next_one_smaller() -> None:
     pace = BatchSize(10240, near=True)
     pace.succeeded(10240, 1.0, ALONE_S)
     assert pace.rows <= 5120
+
+
+def test_slow_transactions_leave_a_batch_its_least_rows() -> None:
+    pace = BatchSize(5000, near=True, least=250)
+    for _ in range(20):
+        pace.succeeded(pace.rows, 1.0, 0.004)
+    assert pace.rows == 250
+    pace.bounded(100)
+    assert pace.rows == 100
+    pace.refused()
+    assert pace.rows == 50
 
 
 def test_network_latency_makes_no_batch_smaller() -> None:

@@ -390,7 +390,7 @@ class GcWorker:
         self._store = store
         self._campaign = campaign
         self._clock = clock
-        self.pace = BatchSize(batch_keys, FIRST_KEYS, near=store.near)
+        self.pace = BatchSize(batch_keys, FIRST_KEYS, near=store.near, least=FIRST_KEYS)
         self.marks = LockMarks()
         self.logs = ChangeLogs(store, clock)
         self._logs_turn = True

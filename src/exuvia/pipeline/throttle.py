@@ -665,8 +665,8 @@ class Slot:
 # -- rows of a transaction -------------------------------------------------------------------------
 #
 #     bound      tidb_ddl_reorg_batch_size, read again at every batch
-#     size       grows by half after a success, halves after a conflict or, in a near store, a slow
-#                commit
+#     size       grows by half after a success, halves after a conflict or, in a near store, after a
+#                transaction that held the writer for too long
 #     speed      tidb_ddl_reorg_max_write_speed: the rest grows until the bytes fit
 #
 # A store with one writer (LMDB) serves commits one after another: a client's commit that arrives
@@ -675,8 +675,11 @@ class Slot:
 # batches shrank there, a backfill over 200 ms wrote 32 rows in two round trips. A batch that stays
 # small after one early conflict would make a backfill crawl, so it grows again (fdb-record-layer
 # issue 444).
-
-_LEAST = REORG_BATCH_ROWS[0]
+#
+# The waits for the writer and for the disk do not count as time that a chain holds the writer. They
+# are as long for few rows as for many. When they counted, a disk whose sync takes 6 ms made chains
+# of 32 rows. Each commit writes a dozen pages besides its rows, and takes them from all over the
+# file (decision 137). Where a transaction's own time is not known, it keeps `least` rows.
 
 
 class Batch(NamedTuple):
@@ -702,11 +705,16 @@ def throttled(batch: Batch, size: int, settings: PipelineSettings, at_once: int)
 
 
 class BatchSize:
-    """The batch size of one task: initially the bound, or `rows`. `near`: see `Store.near`."""
+    """The batch size of one task: initially the bound, or `rows`. `near`: see `Store.near`.
 
-    def __init__(self, bound: int, rows: int | None = None, *, near: bool) -> None:
+    `least`: a slow transaction does not make it smaller; a bound or a conflict does."""
+
+    def __init__(
+        self, bound: int, rows: int | None = None, *, near: bool, least: int = REORG_BATCH_ROWS[0]
+    ) -> None:
         self.bound = bound
         self._near = near
+        self._least = least
         self._rows = float(bound if rows is None else rows)
 
     @property
@@ -722,19 +730,17 @@ class BatchSize:
             self._rows = max(self._rows, float(bound))
         self.bound = bound
 
-    def succeeded(self, rows: int, seconds: float, allowed_s: float) -> Batch:
+    def succeeded(self, rows: int, seconds: float, allowed_s: float) -> None:
         """Records a transaction of `rows` that took `seconds` of the allowed time."""
         factor = min(1.5, max(0.5, allowed_s / max(seconds, 1e-6))) if self._near else 1.5
         if factor < 1:
-            self._rows = max(_LEAST, self._rows * factor)
+            self._rows = max(self._least, self._rows * factor)
         elif rows >= self.rows:
             self._rows = min(self._rows * factor, float(self.bound))
-        return Batch(rows, seconds)
 
-    def chained(self, rows: int, number: int, seconds: float, allowed_s: float) -> Batch:
+    def chained(self, rows: int, number: int, seconds: float, allowed_s: float) -> None:
         """Records `number` transactions that shared one disk sync; the last may have been small."""
         self.succeeded(self.rows if number > 1 else rows, seconds / number, allowed_s)
-        return Batch(rows, seconds)
 
     def refused(self) -> None:
         """Records a conflict; the transaction will be repeated."""

@@ -190,17 +190,18 @@ class LmdbStore(TransactionalStore):
     def bulk_chain(self, batches: Iterable[Bulk], most_s: float) -> list[BulkResult]:
         self._require_open()
         self.environment.require_room()
-        gate = self.environment.gate
+        gate, written_s = self.environment.gate, 0.0
 
         def is_enough() -> bool:
-            lasts_s = gate.lasts_s
-            is_needed = lasts_s >= GIVES_WAY_S and (self.committer.waiting > 0 or gate.has_waiter)
-            return is_needed or lasts_s >= most_s
+            nonlocal written_s
+            written_s = gate.lasts_s
+            is_needed = written_s >= GIVES_WAY_S and (self.committer.waiting > 0 or gate.has_waiter)
+            return is_needed or written_s >= most_s
 
         work = partial(apply_bulks, bulks=batches, moved=gate.progress, is_enough=is_enough)
         with gate.with_bulks():
             results: list[BulkResult] = self.committer.run(work, alone=True)
-        return results
+        return [*results[:-1], results[-1]._replace(written_s=written_s)]
 
     @property
     def write_holds(self) -> tuple[int, float, float]:

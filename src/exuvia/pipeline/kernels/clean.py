@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 
 from exuvia.base.errors import Conflict
+from exuvia.base.limits import REORG_BATCH_ROWS
 from exuvia.catalog.table import Table
 from exuvia.kv.packet import LIVE, WriteKind
 from exuvia.kv.store import Store
@@ -39,7 +40,8 @@ class Clean:
         self._table: Table = task.order.table
         self._dial = dial
         self._monotonic = monotonic
-        self._pace = BatchSize(dial.read().batch_rows, near=store.near)
+        rows = dial.read().batch_rows
+        self._pace = BatchSize(rows, near=store.near, least=REORG_BATCH_ROWS[1])
         self._rows = self._batches = 0
 
     def steps(self) -> Steps:
@@ -72,7 +74,8 @@ class Clean:
                 yield Batch(0, 0.0, 0.0)
                 continue
             seconds = self._monotonic() - began
-            yield self._pace.succeeded(end - at, seconds, self._dial.read().batch_s)
+            self._pace.succeeded(end - at, seconds, self._dial.read().batch_s)
+            yield Batch(end - at, seconds)
             at = end
 
     def _commit(self, keys: list[bytes], suffixes: list[bytes], is_last: bool = False) -> None:

@@ -217,7 +217,8 @@ class Fill:
         self._written, self._batches = self._written + rows, self._batches + len(results)
         self._finished = last and start + rows == end
         self._placed += sum(result.placed for result in results)
-        batch = self._pace.succeeded(rows, seconds, settings.batch_s)
+        self._pace.succeeded(rows, results[-1].written_s, settings.batch_s)
+        batch = Batch(rows, seconds)
         if settings.write_speed:
             batch = throttled(batch, _bytes_of(first), settings, self._order.at_once)
         places = (

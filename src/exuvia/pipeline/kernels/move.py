@@ -321,16 +321,14 @@ class Move:
         if settings.write_speed or settings.batch_rows < REORG_BATCH_ROWS[1]:
             starts = starts[:1]  # the operator asked for small writes
         sent: list[Bulk] = []
-        began = self._monotonic()
 
         def bulks() -> Iterator[Bulk]:
-            nonlocal began
-            began = self._monotonic()  # excludes the wait for the store's writer
             for start in starts:
                 part = copies._replace(at=copies.at[start : start + size])
                 sent.append(self._bulk(part, len(sent) + 1, start + len(part.at)))
                 yield sent[-1]
 
+        began = self._monotonic()
         results = self._store.bulk_chain(bulks(), settings.batch_s)
         seconds = self._monotonic() - began
         rows = min(len(copies.at), len(results) * size)
@@ -338,7 +336,8 @@ class Move:
         self._placed += sum(result.placed for result in results)
         for bulk, result in zip(sent, results, strict=False):
             self._require_same(bulk, result, is_entry=copies.index_id != 0)
-        paced = self._pace.chained(rows, len(results), seconds, settings.batch_s)
+        self._pace.chained(rows, len(results), results[-1].written_s, settings.batch_s)
+        paced = Batch(rows, seconds)
         if settings.write_speed:
             keys, values = sent[0].keys, sent[0].payloads
             put = sum(map(len, keys)) + (0 if isinstance(values, bytes) else sum(map(len, values)))

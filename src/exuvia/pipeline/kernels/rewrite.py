@@ -293,7 +293,8 @@ class Rewrite:
         seconds = self._monotonic() - began
         number = min(len(rows.keys), len(results) * size)
         self._written, self._batches = self._written + number, self._batches + len(results)
-        paced = self._pace.succeeded(number, seconds, settings.batch_s)
+        self._pace.succeeded(number, results[-1].written_s, settings.batch_s)
+        paced = Batch(number, seconds)
         if settings.write_speed:
             put = sum(map(len, rows.keys[:number])) + sum(map(len, rows.payloads[:number]))
             paced = throttled(paced, put, settings, self._task.order.at_once)
