@@ -1,4 +1,4 @@
-"""A thread that serves many need not wait for one: work that waits steps aside, and comes back.
+"""Lets a thread that serves many clients continue while one task waits.
 
     the thread that serves    Aside(work, over, soon).begin()     work runs here, in a greenlet
     the work                  with stepping_aside():              it may step aside in here:
@@ -7,8 +7,8 @@
     any thread                the function that `begin` got       work goes on, in its own thread
     what waits otherwise      require_waiting()                   work is done again by another
 
-Nothing changes for work that runs in a thread of its own, or outside of `stepping_aside`: it waits
-where it is (`waiting` is None).
+Work that runs in a thread of its own, or outside of `stepping_aside`, blocks its thread.
+`waiting()` is None there.
 """
 
 import threading
@@ -25,8 +25,8 @@ Soon = Callable[[Callable[[], None]], object]
 
 
 class Aside:
-    """`over` is told what work returned if it stepped aside; work raises nothing. `soon` has the
-    serving thread call a function; it may be called from any thread."""
+    """`over` is called with the result of work that stepped aside; work must not raise. `soon`
+    schedules a function on the serving thread, and may be called from any thread."""
 
     def __init__(self, work: Callable[[], Any], over: Callable[[Any], None], soon: Soon) -> None:
         self._greenlet = greenlet(work)
@@ -35,9 +35,9 @@ class Aside:
         self.may_step = False
 
     def begin(self) -> Any:
-        """What work returned; None once it has stepped aside."""
-        found = self._switch()
-        return found if self._greenlet.dead else None
+        """Runs the work. Returns its result, or None if it has stepped aside."""
+        result = self._switch()
+        return result if self._greenlet.dead else None
 
     def _switch(self) -> Any:
         _here.work = self
@@ -47,8 +47,9 @@ class Aside:
             _here.work = None
 
     def until(self, begin: Callable[[Callable[[], None]], None]) -> None:
-        """Step aside until the function that `begin` is given was called, once, by any thread.
-        What `begin` raises is raised at once."""
+        """Step aside until any thread calls the function that is passed to `begin`.
+
+        Errors of `begin` are raised at once."""
         begin(self._come_back)
         statement = interruption.exchange(None)
         self._greenlet.parent.switch()
@@ -59,9 +60,9 @@ class Aside:
             self._soon(self._go_on)
 
     def _go_on(self) -> None:
-        found = self._switch()
+        result = self._switch()
         if self._greenlet.dead:
-            self._over(found)
+            self._over(result)
 
 
 class _Here(threading.local):
@@ -85,7 +86,7 @@ def require_waiting() -> None:
 
 @contextmanager
 def stepping_aside() -> Iterator[None]:
-    """What waits in here may step aside."""
+    """Within this context, work that has to wait may step aside."""
     work = _here.work
     if work is None:
         yield

@@ -1,4 +1,4 @@
-"""Time as a value that is passed in, and what is stepped by it. Logic never calls `time` itself.
+"""Clocks and loops, which get the time as an argument. Logic never calls `time` itself.
 
 Clocks are for liveness only (law 3): no safety argument uses one.
 """
@@ -30,7 +30,7 @@ class Loop(Protocol):
 
 
 Then = Callable[[], float]
-"""What a loop does once its transaction is committed; seconds until the next step."""
+"""A loop's action after the commit of its transaction; returns seconds until the next step."""
 
 
 class SystemClock:
@@ -44,7 +44,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves when told to; for tests and the simulator."""
+    """A clock that only `advance` moves; for tests and the simulator."""
 
     def __init__(self, start_s: float = 1000.0) -> None:
         self.now_s = start_s

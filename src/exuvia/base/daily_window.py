@@ -15,13 +15,13 @@ _TIME = re.compile(r"\s*(\d{1,2}):(\d{2})(?:\s*([+-])(\d{2})(\d{2}))?\s*")
 
 def minute_of(text: str) -> int:
     """The minute of the day in UTC. Raises ValueError."""
-    found = _TIME.fullmatch(text)
-    if found is None or int(found[1]) > 23 or int(found[2]) > 59:
+    match = _TIME.fullmatch(text)
+    if match is None or int(match[1]) > 23 or int(match[2]) > 59:
         raise ValueError(f"no time of day: {text!r}")
-    minute = int(found[1]) * 60 + int(found[2])
-    if found[3]:
-        offset = int(found[4]) * 60 + int(found[5])
-        minute += -offset if found[3] == "+" else offset
+    minute = int(match[1]) * 60 + int(match[2])
+    if match[3]:
+        offset = int(match[4]) * 60 + int(match[5])
+        minute += -offset if match[3] == "+" else offset
     return minute % DAY_MINUTES
 
 
@@ -39,15 +39,15 @@ def is_open(start: str, end: str, wall_s: float) -> bool:
 
 
 def ends_of(window: str) -> tuple[str, str]:
-    """The two ends of "22:00-06:00 +0100", which have one zone; of none it is UTC. Raises
+    """The two ends of "22:00-06:00 +0100", each with the zone; UTC without one. Raises
     ValueError."""
     times, _, zone = window.strip().partition(" ")
     first, dash, last = times.partition("-")
     ends = f"{first} {zone}".strip(), f"{last} {zone}".strip()
     if not dash:
         raise ValueError(f"no window of the day: {window!r}")
-    for each in ends:
-        minute_of(each)
+    for end in ends:
+        minute_of(end)
     return ends
 
 

@@ -3,13 +3,13 @@ r"""Lines of a text file become fields, a chunk at a time.
     bytes --feed--> buffer --record--> [b"1", b"it's", None]       None is NULL
                                        incomplete: wait for more
 
-A record is taken only when its end is in sight, so a field may hold line ends inside quotes. What
-escapes mean and when a field is NULL is MySQL's (manual, "LOAD DATA Statement"): \N, and the bare
-word NULL where fields are enclosed; whoever says what NULL is has that alone. A record of more than
-MOST_BYTES is 1153.
+A record is read only when its end is in the buffer, so a field may contain line ends inside quotes.
+Escapes and NULL follow MySQL (manual, "LOAD DATA Statement"): NULL is \N, and the bare word NULL
+where fields are enclosed. With `nulls`, only these texts are NULL. A record of more than MOST_BYTES
+is 1153.
 
-A record that is incomplete is tried again when twice as much of it has come. So the time is linear
-in the size of the file, however small the chunks and however long the lines are.
+An incomplete record is tried again when the buffer has twice its size. So the time is linear in the
+size of the file, however small the chunks and however long the lines are.
 """
 
 import re
@@ -20,7 +20,7 @@ from exuvia.base.mysql_errors import ErrNetPacketTooLarge, ErrNotSupportedYet
 
 
 class LineFormat(Protocol):
-    """How lines and fields end, and what stands around fields."""
+    """The ends of lines and fields, and the quotes around fields."""
 
     @property
     def terminated(self) -> str: ...
@@ -63,11 +63,11 @@ class Lines:
         self._dropped = self._began = self._enough = 0
         self._buffer = bytearray()
         self._at = 0
-        ends = b"|".join(re.escape(each) for each in (self._field_end, self._line_end))
+        ends = b"|".join(re.escape(end) for end in (self._field_end, self._line_end))
         escape = re.escape(self._escape)
         escaped = escape + b"." if escape else b"(?!)"
         last = b"(" + ends + rb"|\Z)"
-        first = b"".join({re.escape(each[:1]) for each in (self._field_end, self._line_end)})
+        first = b"".join({re.escape(end[:1]) for end in (self._field_end, self._line_end)})
         quick = b"[^" + first + escape + b"]++|" if len(escape) <= 2 else b""
         other = b"[^" + escape + b"]" if escape else b"."
         plain = b"((?:" + quick + escaped + b"|(?!" + ends + b")" + other + b")*+)"
@@ -79,7 +79,7 @@ class Lines:
 
     @property
     def taken(self) -> int:
-        """Bytes of the records so far."""
+        """Bytes of all records that were returned."""
         return self._dropped + self._at
 
     @property
@@ -89,7 +89,7 @@ class Lines:
 
     @property
     def rest(self) -> bytes:
-        """What was read and is no record yet."""
+        """The bytes after the last record."""
         return bytes(self._buffer[self._at :])
 
     def read(self, chunks: Iterable[bytes]) -> Iterator[Fields]:
@@ -110,10 +110,10 @@ class Lines:
     def _records(self, ended: bool) -> Iterator[Fields]:
         while self._at < len(self._buffer) and self._begin():
             self._began = self._at
-            found = self._record(ended)
-            if found is None:
+            fields = self._record(ended)
+            if fields is None:
                 return
-            yield found
+            yield fields
 
     def _begin(self) -> bool:
         """Pass over what is ignored; whether a record begins here."""

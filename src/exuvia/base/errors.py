@@ -17,12 +17,12 @@
 
 They are matched exhaustively in two places: the job worker (ddl/) and the wire (server/).
 
-A refusal that more than one row meets says how many they are, and the first of them.
+The text of a refusal that concerns several rows has their number and the first of them.
 
     Data truncated for column 'b' at row 1 (57 rows; the first 20: id 3, id 9, ...)
 
-Before the brackets stands the text as it is for one row alone. MySQL's messages have at most 511
-bytes: the list is shortened to fit, the number never is.
+The text before the brackets is the one for a single row. MySQL's messages have at most 511 bytes,
+so the list is shortened to fit.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ class ExuviaError(Exception):
 class Refused(ExuviaError):
     """A statement or job that cannot be done as asked. Carries MySQL's code and SQLSTATE.
 
-    `listing` is what else was found, said beside the text: the client reads it as a note."""
+    `listing` has the other findings, which the client can read as a note."""
 
     def __init__(self, code: int, state: str, message: str, listing: str = "") -> None:
         super().__init__(message)
@@ -90,7 +90,7 @@ class RowLocked(Conflict):
 
 
 class SchemaChanged(Conflict):
-    """The plan's revision of a table is more than one step behind, or the table is gone."""
+    """The table is more than one revision newer than in the plan, or is gone."""
 
     def __init__(self, key: bytes = b"") -> None:
         super().__init__("write under an outdated schema", key)
@@ -104,7 +104,7 @@ class Deposed(ExuviaError):
 
 
 class Unavailable(ExuviaError):
-    """Something needed is not there now. The text says what, and what to do."""
+    """A needed resource is missing now. The text names the resource and the next step."""
 
 
 class StoreMoved(Unavailable):
@@ -167,8 +167,10 @@ def counted(
     least: int = 2,
     at_least: bool = False,
 ) -> Refused:
-    """The error with its count, from `least` on. `rows` are the first of them, `listing` is for
-    SHOW WARNINGS; `noun` is what is counted, `at_least` says that nobody looked further."""
+    """The error with its count, if it is `least` or more.
+
+    `rows` are the first ones, and `listing` is for SHOW WARNINGS. `noun` names the counted things.
+    `at_least`: the search ended before all were counted."""
     message = error.message
     if number >= least:
         count = f"at least {number} {noun}" if at_least else f"{number} {noun}"
@@ -179,9 +181,9 @@ def counted(
 def _suffix(message: str, count: str, number: int, rows: list[str]) -> str:
     room = MESSAGE_BYTES - len(message.encode())
     while rows:
-        found = _listed(count, number, rows)
-        if len(found.encode()) <= room:
-            return found
+        suffix = _listed(count, number, rows)
+        if len(suffix.encode()) <= room:
+            return suffix
         rows.pop()
     return f" ({count})"
 

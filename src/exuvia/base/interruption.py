@@ -5,8 +5,8 @@
     another engine    with current().telling(stop):   is told at once, by the thread that ends it
 
 A call into C that holds the interpreter's lock stops every other thread of the process until it
-returns, and no check comes in between. So what may be long is done in pieces (`in_pieces`), or by
-something that lets go of the lock, in a thread that may be left behind (`apart`).
+returns, and no check can run meanwhile. Therefore long work is done in pieces (`in_pieces`).
+Calls that release the lock run in a thread that an interrupted statement can abandon (`apart`).
 
     long work         with taking_turns():            one thread at a time; `check` passes it on
 
@@ -53,7 +53,7 @@ class Interruption:
             listener()
 
     def clear(self) -> None:
-        """What comes next begins."""
+        """The next statement begins: forget the reason."""
         self.reason = None
 
     def check(self) -> None:
@@ -65,9 +65,9 @@ class Interruption:
     def after(
         self, seconds: float, reason: Exception, wake: Callable[[], object]
     ) -> Iterator[None]:
-        """End what runs inside when it has taken so long; `wake` those of it who wait. Unit: s.
+        """End the enclosed work after this time, and call `wake` for its waits. Unit: s.
 
-        What comes after it is never ended by this."""
+        Later work is never ended by this."""
         turn, over = threading.Lock(), False
 
         def late() -> None:
@@ -111,7 +111,7 @@ _here = _Here()
 
 
 def current() -> Interruption:
-    """Of the statement that this thread runs; one that never ends anything where it runs none."""
+    """The interruption of this thread's statement. Without a statement, one that is never set."""
     return _here.interruption
 
 
@@ -197,7 +197,7 @@ def taking_turns() -> Iterator[None]:
 
 @contextmanager
 def out_of_turn() -> Iterator[None]:
-    """Whoever waits for something else has no turn meanwhile."""
+    """Within this context, which waits for something else, the thread has no turn."""
     if not _here.has_turn:
         yield
         return
@@ -237,11 +237,11 @@ def in_pieces(text: Any, run: Callable[[Any], Any], size: int = PIECE) -> list[A
 
 
 def _run_pieces(text: Any, run: Callable[[Any], Any], starts: range) -> list[Any]:
-    found = []
+    results = []
     for start in starts:
         check()
-        found.append(run(text[start : start + starts.step]))
-    return found
+        results.append(run(text[start : start + starts.step]))
+    return results
 
 
 _abandoned = threading.BoundedSemaphore(MOST_ABANDONED)

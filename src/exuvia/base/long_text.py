@@ -1,8 +1,8 @@
 """Long texts and bytes are made in pieces.
 
-A call into C that makes a text of 64 MB holds the interpreter's lock for 30 ms on warm memory and
-for 100 to 300 ms on new memory, where each page costs a fault; other threads wait so long, and no
-KILL comes in between. So a value of more than SHORT is made here:
+A call into C that makes a text of 64 MB holds the interpreter's lock for 30 ms on warm memory. On
+new memory, where each page costs a fault, it takes 100 to 300 ms. Meanwhile other threads wait, and
+KILL has no effect. So a value of more than SHORT is made here:
 
     place      memory of the whole value (PyUnicode_New, PyBytes_FromStringAndSize), not yet touched
     pieces     are copied to it, PIECE characters at a time; before each the statement may be ended
@@ -53,7 +53,7 @@ _MOST_SIGN = {1: 0xFF, 2: 0xFFFF, 4: 0x10FFFF}  # by bytes of a sign
 # -- making a value --------------------------------------------------------------------------------
 
 
-def _made(size: int, spans: Iterable[Span], kind: type[AnyStr], widest: int) -> AnyStr:
+def _assembled(size: int, spans: Iterable[Span], kind: type[AnyStr], widest: int) -> AnyStr:
     """A value of `size` signs (`widest`: the largest code that the spans have) or bytes."""
     place = _new_text(size, widest) if kind is str else _new_bytes(None, size)
     try:
@@ -71,8 +71,8 @@ def _made(size: int, spans: Iterable[Span], kind: type[AnyStr], widest: int) -> 
                     else:
                         target[at : at + count] = memoryview(source)[start : start + count]
                     at, start = at + count, start + count
-        made: AnyStr = ctypes.cast(place, py_object).value
-        return made
+        value: AnyStr = ctypes.cast(place, py_object).value
+        return value
     finally:
         _release(place)
 
@@ -81,20 +81,20 @@ def _widest(source: str, start: int, end: int) -> int:
     """The largest code that a part of a text can have: that of the narrowest form it fits in."""
     if source.isascii():
         return _ASCII
-    found = _ASCII
+    widest = _ASCII
     for at in range(start, end, PIECE):
         piece = source[at : min(at + PIECE, end)]
         if piece.isascii():
             continue
         if len(piece) == 1:  # the interpreter has one object of each, perhaps with a copy in UTF-8
             width = next(width for width, most in _MOST_SIGN.items() if ord(piece) <= most)
-        else:  # a new piece has its signs and a zero behind the header, and no copy in UTF-8
+        else:  # a new piece is a header, its signs and a zero, without a copy in UTF-8
             piece = piece if len(piece) < len(source) else piece[:-1] + piece[-1:]
             width = (getsizeof(piece) - _HEADER) // (len(piece) + 1)
-        found = max(found, _MOST_SIGN[width])
-        if found == _MOST_SIGN[4]:
+        widest = max(widest, _MOST_SIGN[width])
+        if widest == _MOST_SIGN[4]:
             break
-    return found
+    return widest
 
 
 def of_spans(spans: Sequence[Span], kind: type[AnyStr]) -> AnyStr:
@@ -103,7 +103,7 @@ def of_spans(spans: Sequence[Span], kind: type[AnyStr]) -> AnyStr:
     widest = 0
     if kind is str:
         widest = max([_widest(*span) for span in spans], default=_ASCII)
-    return _made(size, spans, kind, widest)
+    return _assembled(size, spans, kind, widest)
 
 
 # -- what is made of values ------------------------------------------------------------------------
@@ -138,7 +138,7 @@ def repeated(text: AnyStr, count: int) -> AnyStr:
         yield from repeat((block, 0, len(block)), whole)
         yield block, 0, rest
 
-    return _made(size, pieces(), type(text), widest)
+    return _assembled(size, pieces(), type(text), widest)
 
 
 def part_of(text: AnyStr, start: int | None = None, end: int | None = None) -> AnyStr:
@@ -173,7 +173,7 @@ def _between(text: AnyStr, mark: AnyStr) -> Iterator[AnyStr]:
     while len(text) - at > window + size:
         check()
         end = at + window
-        if size > 1:  # a mark that begins in this window may end behind it
+        if size > 1:  # a mark that begins in this window may end after it
             piece = text[at : end + size - 1]
             tail = len(piece.split(mark)[-1]) if bordered else 0
             last = len(piece) - tail if bordered else piece.rfind(mark) + size

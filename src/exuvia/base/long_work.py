@@ -127,9 +127,9 @@ def contains(text: str, part: str) -> bool:
 def find(text: str, part: str, at: int = 0) -> int:
     """`text.find(part, at)`, in windows."""
     while len(text) - at > WINDOW:
-        found = text.find(part, at, at + WINDOW + len(part))
-        if found >= 0:
-            return found
+        position = text.find(part, at, at + WINDOW + len(part))
+        if position >= 0:
+            return position
         at += WINDOW
     return text.find(part, at)
 

@@ -28,7 +28,7 @@ LONG = 1 << 14
 """Shorter values are not claimed one by one."""
 ROW_BYTES, VALUE_BYTES = 72, 40
 """The size of a row's list, and of a value other than text, as measured in CPython 3.11."""
-_NODE_BYTES = 64  # of one part of a JSON document in Python
+_NODE_BYTES = 64  # the size of one part of a JSON document in Python
 _UNLIMITED = sys.maxsize
 
 
@@ -61,7 +61,7 @@ class Tracker:
         self.passing = 0
         self.kept = 0
         self.peak = 0
-        self.memories: list[dict[Any, Any]] = []  # of what is computed once for the statement
+        self.memories: list[dict[Any, Any]] = []  # values computed once for the statement
         self.limit = 0  # read from the quota by the first claim
 
     def start(self) -> None:
@@ -139,11 +139,11 @@ def give_back() -> None:
 def release_frames(error: BaseException) -> None:
     """Drop the values of the calls that an error ended, and of those that ended its causes. They
     refer to each other, so a statement's rows would stay until garbage is collected."""
-    seen: set[int] = set()
+    visited: set[int] = set()
     causes: list[BaseException | None] = [error]
     for cause in causes:
-        if cause is not None and id(cause) not in seen:
-            seen.add(id(cause))
+        if cause is not None and id(cause) not in visited:
+            visited.add(id(cause))
             traceback.clear_frames(cause.__traceback__)
             causes += (cause.__cause__, cause.__context__)
 

@@ -4,9 +4,9 @@
     raise ErrTruncatedWrongValue.with_text(...)  1292 22007, with a text of its own
     if error.code == ErrDupEntry.code:
 
-The names are those of TiDB's pkg/errno/errcode.go; where it has none, or another meaning for the
-number, MySQL's symbol written the same way (ER_REGEXP_TIME_OUT is ErrRegexpTimeOut). The texts are
-MySQL's and TiDB's; each `%s` is an argument. In the order of the codes.
+The names are those of TiDB's pkg/errno/errcode.go. Numbers that TiDB lacks, or uses for another
+error, have MySQL's symbol in the same style: ER_REGEXP_TIME_OUT is ErrRegexpTimeOut. The texts are
+MySQL's and TiDB's; each `%s` is an argument. The errors are in the order of their codes.
 """
 
 from typing import NamedTuple
@@ -208,7 +208,7 @@ ErrUpdateWithoutKeyInSafeMode = MySQLError(
 )
 ErrKeyDoesNotExist = MySQLError(1176, "42000", "Key '%s' doesn't exist in table '%s'")
 ErrCheckNoSuchTable = MySQLError(1177, "42000", "Can't open table")
-# MySQL says HY000; 08007 is the standard's "transaction resolution unknown"
+# MySQL has HY000; 08007 is the standard's "transaction resolution unknown"
 ErrErrorDuringCommit = MySQLError(1180, "08007", "Got error %s during COMMIT")
 
 # -- variables, locks, prepared statements, collations, values --

@@ -23,8 +23,8 @@ from typing import Any
 import msgspec
 
 Value = Any
-"""A value of its family's Python type, as above, or None. Which of them it is stands in a FieldType
-and is known when the program runs: no checker sees it."""
+"""A value of its family's Python type, as above, or None. The type is in a FieldType and known only
+when the program runs, so no type checker can verify it."""
 
 
 class TypeCode(IntEnum):

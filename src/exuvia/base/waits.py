@@ -1,9 +1,9 @@
-"""Everything that a schema change, or another long job, can be told to wait for.
+"""Every reason for which a schema change, or another long job, can wait.
 
     OLDER_JOB(12, "add index", "shop.orders")     waiting: job 12 (add index shop.orders)
 
-COMMENTS of ADMIN SHOW DDL JOBS, the page, and `wait` of the status port show these texts. What each
-means, and what to do: docs/messages/waits.md, which has a line for every one of them.
+COMMENTS of ADMIN SHOW DDL JOBS, the page, and `wait` of the status port show these texts. Each is
+explained in docs/messages/waits.md, with the next step.
 """
 
 from typing import NamedTuple
