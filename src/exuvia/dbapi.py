@@ -4,11 +4,11 @@
 
 Errors, type objects and constructors are PyMySQL's own, so what a program catches and compares is
 the same with a server and without one: `exuvia.dbapi.IntegrityError is pymysql.err.IntegrityError`.
-An error's arguments are MySQL's code and text, its `sqlstate` beside them.
+An error's arguments are MySQL's code and text; its SQLSTATE is the attribute `sqlstate`.
 
 Parameters are written `%s`, or `%(name)s` for a mapping, as for PyMySQL and mysqlclient, and `%%`
-is a percent sign wherever there are parameters. Values are bound, never pasted into the text; a
-list, tuple or set is bound as so many values in parentheses, for IN.
+is a percent sign wherever there are parameters. Values are bound, never pasted into the text. A
+list, tuple or set is bound as its values in parentheses, for IN.
 
     MySQL's type                     Python, both ways
     integers, YEAR                   int
@@ -19,9 +19,9 @@ list, tuple or set is bound as so many values in parentheses, for IN.
     DATE, DATETIME, TIMESTAMP, TIME  datetime.date, datetime.datetime, datetime.timedelta;
                                      str for days that the calendar lacks (0000-00-00)
 
-Threads may share the module, not a connection (threadsafety 1). An answer is in memory once
-`execute` has returned: a cursor keeps no snapshot. What the process has of the store, and when it
-is a member of the cluster: node/embedded.py.
+Threads may share the module, not a connection (threadsafety 1). All rows are in memory once
+`execute` has returned, so a cursor keeps no snapshot. The store is opened, and the process joins
+the cluster, in node/embedded.py.
 """
 
 import datetime
@@ -147,11 +147,11 @@ def connect(
     schema changes of others wait for this process when it does not answer. Raises OperationalError.
     """
     with _mapped():
-        found = embedded.enter(url, lease_s)
+        entered = embedded.enter(url, lease_s)
     try:
-        return EmbeddedConnection(found, database, autocommit, client_found_rows)
+        return EmbeddedConnection(entered, database, autocommit, client_found_rows)
     except BaseException:
-        embedded.depart(found)
+        embedded.depart(entered)
         raise
 
 
@@ -171,9 +171,9 @@ def _error(refused: Refused) -> Error:
     if kind is None:
         is_internal = refused.code < _LAST_OF_MYSQL_INTERNAL
         kind = InternalError if is_internal else OperationalError
-    found: Error = kind(refused.code, refused.message)
-    found.sqlstate = refused.state
-    return found
+    raised: Error = kind(refused.code, refused.message)
+    raised.sqlstate = refused.state
+    return raised
 
 
 # -- parameters ------------------------------------------------------------------------------------
@@ -210,10 +210,10 @@ def _template(operation: str) -> _Template:
 def _bound(operation: str, parameters: Parameters) -> tuple[str, list[Value]]:
     """The text with `?`, and the values. Raises ProgrammingError."""
     template = _template(operation)
-    given = _in_order(template.names, parameters)
+    ordered = _in_order(template.names, parameters)
     bound: list[Value] = []
     signs = []
-    for value in given:
+    for value in ordered:
         if isinstance(value, list | tuple | set | frozenset):
             if not value:
                 raise ProgrammingError("an empty list cannot be bound: IN () is no SQL")
@@ -222,7 +222,7 @@ def _bound(operation: str, parameters: Parameters) -> tuple[str, list[Value]]:
         else:
             bound.append(_bindable(value))
             signs.append("?")
-    if len(bound) == len(given) and "(?)" not in signs:
+    if len(bound) == len(ordered) and "(?)" not in signs:
         return template.text, bound
     text = template.pieces[0]
     for sign, piece in zip(signs, template.pieces[1:], strict=True):
@@ -293,7 +293,7 @@ _RAW = {*INTEGER_BITS, TypeCode.YEAR, TypeCode.JSON, TypeCode.NULL}
 
 
 def _reader(kind: FieldType) -> Callable[[Any], Any] | None:
-    """What makes Python's value of a cell; None where it is that already."""
+    """Returns the converter of a cell to Python's value, or None if none is needed."""
     code = kind.Tp
     if code in _RAW or (code == TypeCode.DOUBLE and kind.Decimal < 0):
         return None
@@ -331,12 +331,12 @@ def _moment(packed: int, kind: FieldType) -> datetime.datetime | str:
 
 
 def _python_rows(result: Result) -> Iterator[tuple[Any, ...]]:
-    """The rows as Python's values, made as they are fetched."""
+    """The rows as Python's values, converted as they are fetched."""
     readers = [_reader(shown_type(column)) for column in result.columns]
     if not any(readers):
         return map(tuple, result.rows)
 
-    def made(row: Row) -> tuple[Any, ...]:
+    def converted(row: Row) -> tuple[Any, ...]:
         return tuple(
             [
                 value if value is None or read is None else read(value)
@@ -344,20 +344,20 @@ def _python_rows(result: Result) -> Iterator[tuple[Any, ...]]:
             ]
         )
 
-    return map(made, result.rows)
+    return map(converted, result.rows)
 
 
 Description = tuple[str, int, None, int, int, int, bool]
 
 
 def _description(result: Result) -> tuple[Description, ...]:
-    found = []
+    descriptions = []
     for column in result.columns:
-        told = packets.described(column.definition_type)
-        may_be_null = not told.flags & Flag.NOT_NULL
-        size = told.length
-        found.append((column.name, told.code, None, size, size, told.scale, may_be_null))
-    return tuple(found)
+        shape = packets.described(column.definition_type)
+        may_be_null = not shape.flags & Flag.NOT_NULL
+        size = shape.length
+        descriptions.append((column.name, shape.code, None, size, size, shape.scale, may_be_null))
+    return tuple(descriptions)
 
 
 # -- connection ------------------------------------------------------------------------------------
@@ -379,18 +379,18 @@ class EmbeddedConnection:
     NotSupportedError = NotSupportedError
 
     def __init__(
-        self, found: embedded.Embedded, database: str, autocommit: bool, found_rows: bool
+        self, store: embedded.Embedded, database: str, autocommit: bool, found_rows: bool
     ) -> None:
-        self._embedded = found
+        self._embedded = store
         self._closed = False
         self._prepared: LRUCache[tuple[str, str], Prepared] = LRUCache(KEPT_STATEMENTS)
-        self._of = found.sessions.open(found.services, database, found_rows)
+        self._of = store.sessions.open(store.services, database, found_rows)
         try:
             if database:
                 self.run(f"USE {quoted(database)}")
             self.autocommit = autocommit
         except BaseException:
-            found.sessions.remove(self._of)
+            store.sessions.remove(self._of)
             raise
 
     # -- statements --
@@ -401,49 +401,49 @@ class EmbeddedConnection:
         session = self._of.session
         with _mapped(), self._embedded.statement(self._of):
             if bound:
-                return [session.execute_prepared(self._kept(text), bound)]
-            found: list[Result] = []
+                return [session.execute_prepared(self._statement_of(text), bound)]
+            results: list[Result] = []
             settings = session.settings
             for piece, _ in in_turn(text, settings):
                 answer = session.execute(piece)
-                found += [answer] if isinstance(answer, Result) else answer
+                results += [answer] if isinstance(answer, Result) else answer
         if session.is_released:
             self.close()
-        return found
+        return results
 
     def run_many(self, statements: Iterable[tuple[str, list[Value]]]) -> list[Result]:
         """The answers to one text with several lists of values. In autocommit writes are one
         transaction, done or undone as one. Raises Error."""
         self._require_open()
-        session, found = self._of.session, list[Result]()
+        session, results = self._of.session, list[Result]()
         with _mapped(), self._embedded.statement(self._of):
             own = False
             try:
                 for text, bound in statements:
-                    if not found and self.autocommit and session.current is None:
+                    if not results and self.autocommit and session.current is None:
                         own = text.lstrip()[:7].upper().startswith(_WRITES)
                         if own:
                             session.execute("BEGIN")
                     if bound:
-                        found.append(session.execute_prepared(self._kept(text), bound))
+                        results.append(session.execute_prepared(self._statement_of(text), bound))
                     else:
                         answer = session.execute(text)
-                        found += [answer] if isinstance(answer, Result) else answer
+                        results += [answer] if isinstance(answer, Result) else answer
                 if own:
                     session.execute("COMMIT")
             except BaseException:
                 if own:
                     session.rollback()
                 raise
-        return found
+        return results
 
-    def _kept(self, text: str) -> Prepared:
+    def _statement_of(self, text: str) -> Prepared:
         session = self._of.session
         key = text, session.variable("sql_mode")
-        found = self._prepared.get(key)
-        if found is None:
-            found = self._prepared[key] = session.prepare(text)
-        return found
+        prepared = self._prepared.get(key)
+        if prepared is None:
+            prepared = self._prepared[key] = session.prepare(text)
+        return prepared
 
     def _require_open(self) -> None:
         if self._closed:
@@ -459,8 +459,9 @@ class EmbeddedConnection:
         return EmbeddedCursor(self)
 
     def commit(self) -> None:
-        """Make the open transaction last. Raises Error: then it is undone, unless the text says
-        that nobody knows (1180)."""
+        """Commit the open transaction.
+
+        Raises Error; the transaction is then undone, unless its outcome is unknown (1180)."""
         self._require_open()
         if not self._of.session.is_idle:
             self.run("COMMIT")
@@ -477,7 +478,7 @@ class EmbeddedConnection:
                 raise
 
     def close(self) -> None:
-        """Undo the open transaction, and let go; the last one of a store closes it."""
+        """Undo the open transaction and release the store, which its last connection closes."""
         self._require_open()
         self._closed = True
         self._of.session.close()
@@ -503,9 +504,9 @@ class EmbeddedConnection:
         return self._of.session.settings.autocommit
 
     @autocommit.setter
-    def autocommit(self, wanted: bool) -> None:
-        if wanted != self.autocommit:
-            self.run(f"SET autocommit = {int(wanted)}")
+    def autocommit(self, enabled: bool) -> None:
+        if enabled != self.autocommit:
+            self.run(f"SET autocommit = {int(enabled)}")
 
     @property
     def connection_id(self) -> int:
@@ -568,23 +569,26 @@ class EmbeddedCursor:
         self._require_open()
         self._forget()
         if parameters is None:
-            found = self.connection.run(operation)
+            results = self.connection.run(operation)
         else:
-            found = self.connection.run(*_bound(operation, parameters))
-        self._more = found[1:]
-        self._show(found[0])
+            results = self.connection.run(*_bound(operation, parameters))
+        self._more = results[1:]
+        self._show(results[0])
         return self.rowcount
 
     def executemany(self, operation: str, seq_of_parameters: Iterable[Parameters]) -> int:
-        """Run it with each of them; the sum of their rowcounts. Raises Error; in autocommit none of
-        its writes is done then."""
+        """Run the statement with each of the parameters. Returns the sum of the rowcounts.
+
+        Raises Error; in autocommit, no write is done then."""
         self._require_open()
         self._forget()
-        found = self.connection.run_many(_bound(operation, each) for each in seq_of_parameters)
-        if any(each.columns for each in found):
+        results = self.connection.run_many(
+            _bound(operation, parameters) for parameters in seq_of_parameters
+        )
+        if any(result.columns for result in results):
             raise ProgrammingError("executemany is for statements without rows")
-        self.rowcount = sum(each.affected for each in found)
-        self.lastrowid = found[-1].shown_id if found else None
+        self.rowcount = sum(result.affected for result in results)
+        self.lastrowid = results[-1].shown_id if results else None
         return self.rowcount
 
     def _show(self, result: Result) -> None:
@@ -596,7 +600,7 @@ class EmbeddedCursor:
             self.rowcount, self.lastrowid = result.affected, result.shown_id
 
     def nextset(self) -> bool | None:
-        """Go on to the answer to the text's next statement; None if there is none."""
+        """Continue with the result of the text's next statement. Returns None after the last."""
         self._require_open()
         if not self._more:
             return None
@@ -610,22 +614,22 @@ class EmbeddedCursor:
         self._require_open()
         if self._rows is None or self.rownumber is None:
             raise ProgrammingError("the last statement answered without rows")
-        found = []
+        fetched = []
         for row in self._rows:
-            found.append(row)
-            if len(found) == size:
+            fetched.append(row)
+            if len(fetched) == size:
                 break
-        self.rownumber += len(found)
-        return found
+        self.rownumber += len(fetched)
+        return fetched
 
     def fetchone(self) -> tuple[Any, ...] | None:
-        """The next row; None behind the last. Raises Error where there was no query."""
+        """The next row, or None after the last. Raises Error if there was no query."""
         return next(iter(self._fetched(1)), None)
 
     def fetchmany(self, size: int | None = None) -> list[tuple[Any, ...]]:
         """At most `size` rows, `arraysize` without it. Raises Error where there was no query."""
-        wanted = self.arraysize if size is None else size
-        return self._fetched(wanted) if wanted > 0 else []
+        limit = self.arraysize if size is None else size
+        return self._fetched(limit) if limit > 0 else []
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """All rows that are left. Raises Error where there was no query."""
