@@ -1,7 +1,7 @@
 """Exuvia: online schema change for tables that must not stop.
 
-`exuvia.connect("lmdb:///dir")`, and all that PEP 249 wants of a module, is in dbapi.py: loaded when
-it is asked for, since programs of a node import this package too.
+`exuvia.connect("lmdb:///dir")` and the other names of PEP 249 are in dbapi.py, which is loaded when
+one of them is used, because programs of a node import this package, too.
 """
 
 from typing import Any

@@ -1,9 +1,9 @@
 """Alembic's part of the dialect, a plugin of it: what it knows of MySQL, under Exuvia's name.
 
 Each schema change is a transaction of its own, so migrations run outside of one
-(`transactional_ddl` is False, as of MySQL). Autogenerate finds nothing to do behind its own
-upgrade: the names of the present time are one default, and an index that is written with more than
-columns is known by its name, since reflection does not tell orders and expressions as written.
+(`transactional_ddl` is False, as of MySQL). After its own upgrade autogenerate finds no difference:
+all names of the present time are the same default. An index with orders or expressions is compared
+by its name, because reflection does not return these as written.
 """
 
 import re
@@ -30,14 +30,14 @@ class ExuviaImpl(MySQLImpl):
     ) -> bool:
         """Whether they differ."""
         same = [
-            each and _NOW.sub("current_timestamp", each) for each in (metadata_default, default)
+            text and _NOW.sub("current_timestamp", text) for text in (metadata_default, default)
         ]
         compare: Any = super().compare_server_default
         return bool(compare(inspector_column, metadata_column, *same))
 
     def compare_indexes(self, metadata_index: Index, reflected_index: Index) -> ComparisonResult:
-        """See the module."""
-        if all(isinstance(each, Column) for each in metadata_index.expressions):
+        """The differences of an index of columns; of any other, only whether it is unique."""
+        if all(isinstance(part, Column) for part in metadata_index.expressions):
             return super().compare_indexes(metadata_index, reflected_index)
         if bool(metadata_index.unique) != bool(reflected_index.unique):
             return ComparisonResult.Different("unique differs")
@@ -48,9 +48,9 @@ _COMPILED = (
     *(ColumnDefault, ColumnName, ColumnNullable, ColumnType, DropConstraint),
     *(mysql.MySQLAlterDefault, mysql.MySQLChangeColumn, mysql.MySQLModifyColumn),
 )
-for _each in _COMPILED:
-    _of_mysql = vars(_each)["_compiler_dispatcher"].specs["mysql"]
-    compiles(_each, ExuviaImpl.__dialect__)(_of_mysql)
+for _clause in _COMPILED:
+    _of_mysql = vars(_clause)["_compiler_dispatcher"].specs["mysql"]
+    compiles(_clause, ExuviaImpl.__dialect__)(_of_mysql)
 
 
 def setup(plugin: Any) -> None:

@@ -29,11 +29,11 @@ _OURS, _MYSQL = "exuvia_", "mysql_"
 
 
 def _adopt(element: Any) -> None:
-    """What is said for MySQL is said for Exuvia."""
-    said = dict(element.dialect_kwargs.items())  # a look finds what was not said, too
-    for name, value in said.items():
+    """Options for MySQL are options for Exuvia."""
+    options = dict(element.dialect_kwargs.items())  # a look-up would also find unset options
+    for name, value in options.items():
         ours = _OURS + name.removeprefix(_MYSQL)
-        if name.startswith(_MYSQL) and ours not in said:
+        if name.startswith(_MYSQL) and ours not in options:
             element.dialect_kwargs[ours] = value
 
 
@@ -56,7 +56,7 @@ class ExuviaDDLCompiler(MySQLDDLCompiler):
 
 
 class _ExuviaDialect(MySQLDialect_mysqldb):
-    """What holds on a server and embedded."""
+    """The common part of the dialects for a server and for an embedded store."""
 
     name = "exuvia"
     supports_statement_cache = True

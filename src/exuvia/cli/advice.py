@@ -26,22 +26,25 @@ class AdviceFormat(StrEnum):
     github = "github"
 
 
-_LEVELS = {"error": "error", "warning": "warning", "info": "note"}  # of SARIF
-_COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}  # of GitHub
+_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
+"""SARIF's level of a severity."""
+_COMMANDS = {"error": "error", "warning": "warning", "info": "notice"}
+"""GitHub's command of a severity."""
 
 
 def printed(file: Path, advice: "Sequence[LintFinding]", form: AdviceFormat) -> str:
-    """The text for standard output; empty if a line a finding is wanted and there is none."""
+    """The text for standard output. Without findings it is empty, except for the JSON formats."""
     if form is AdviceFormat.json:
         return (
-            json.dumps([{"file": str(file), **each._asdict()} for each in advice], indent=2) + "\n"
+            json.dumps([{"file": str(file), **finding._asdict()} for finding in advice], indent=2)
+            + "\n"
         )
     if form is AdviceFormat.sarif:
         return json.dumps(_sarif(file, advice), indent=2) + "\n"
     if form is AdviceFormat.markdown:
         return _markdown(file, advice)
     one = _annotation if form is AdviceFormat.github else _text
-    return "".join(one(file, each) for each in advice)
+    return "".join(one(file, finding) for finding in advice)
 
 
 def _text(file: Path, one: "LintFinding") -> str:
@@ -55,7 +58,7 @@ def _markdown(file: Path, advice: "Sequence[LintFinding]") -> str:
     lines = ["| line | severity | rule | table | message | help |", "|---|---|---|---|---|---|"]
     for one in advice:
         cells = (f"{file}:{one.line}", one.severity, one.rule, one.table, one.message, one.help)
-        lines.append(f"| {' | '.join(str(each).replace('|', chr(92) + '|') for each in cells)} |")
+        lines.append(f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in cells)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -4,7 +4,7 @@
                  (exuvia/backup)
     --physical   a copy of the file of a store on LMDB (kv/lmdb/backup.py)
 
-None of them needs a node. A backup is made beside running nodes; progress goes to standard error.
+None of them needs a node, and nodes may run during a backup. Progress goes to standard error.
 """
 
 import os
@@ -36,7 +36,7 @@ TOLD_EVERY_S = 1.0
 
 
 def backup(store: str, to: str, physical: bool, master: str = "") -> None:
-    """What is committed now."""
+    """Backs up what is committed now."""
     if physical:
         _copy(store, to)
         return
@@ -44,7 +44,7 @@ def backup(store: str, to: str, physical: bool, master: str = "") -> None:
 
     with _or_exit():
         record = make(store, to, master, _say)
-    tables = sum(1 for each in record.tables if each.files)
+    tables = sum(1 for table in record.tables if table.files)
     typer.echo(
         f"{to} holds the store as of {record.made_at}: {record.rows:,} rows of {tables} tables, "
         f"schema version {record.schema_version}"
@@ -64,7 +64,7 @@ def _copy(store: str, to: str) -> None:
             )
         environment = open_environment(store)
         try:
-            record = _made(environment, to)
+            record = _copied(environment, to)
         finally:
             environment.close()
     typer.echo(
@@ -73,7 +73,7 @@ def _copy(store: str, to: str) -> None:
     )
 
 
-def _made(environment: Environment, folder: str) -> BackupRecord:
+def _copied(environment: Environment, folder: str) -> BackupRecord:
     pages = pages_of(environment.lmdb)
     expected, path = pages.used * pages.size, os.path.join(folder, lmdb_backup.DATA)
     with ThreadPoolExecutor(1) as copier:
@@ -89,8 +89,10 @@ VERIFY = "exuvia-verify-"
 
 
 def verify(folder: str, scratch: str, master: str = "") -> None:
-    """Whether it is what was made, and right: of a copy, and with `scratch` of rows too, a store is
-    made for a while and each table is checked."""
+    """Checks that the backup is complete and its content consistent.
+
+    For a copy, and with `scratch` also for rows, a temporary store is made from it and each table
+    is checked."""
     with _or_exit():
         if kind_of(folder) == "rows":
             _verify_rows(folder, scratch, master)
@@ -111,16 +113,16 @@ def _verify_rows(folder: str, scratch: str, master: str) -> None:
     from exuvia.backup.restore import restore, verify
 
     record = verify(folder, master, _say)
-    held = f"schema version {record.schema_version}, {record.rows:,} rows"
+    content = f"schema version {record.schema_version}, {record.rows:,} rows"
     if not scratch:
-        typer.echo(f"{folder} is whole: as of {record.made_at}, {held}")
+        typer.echo(f"{folder} is whole: as of {record.made_at}, {content}")
         return
     with closing(scratch_folder(VERIFY, scratch)) as copy:
         url = f"lmdb://{quote(copy.path)}/store?sync=0"
         _, (tables, checks) = restore(folder, url, master, True, _say)
     typer.echo(
-        f"{folder} is whole and right: as of {record.made_at}, {held}, {tables} tables, {checks} "
-        "indexes and foreign keys compared"
+        f"{folder} is whole and right: as of {record.made_at}, {content}, {tables} tables, "
+        f"{checks} indexes and foreign keys compared"
     )
 
 
@@ -185,10 +187,10 @@ def _tables(schemas: Schemas) -> Iterator[tuple[str, int]]:
 
 @contextmanager
 def _or_exit() -> Iterator[None]:
-    """1, with a line that says why."""
+    """After an error, prints it in one line and exits with 1."""
     try:
         yield
     except (ExuviaError, OSError) as error:
-        said = " ".join(str(error).split())  # libpq's have several lines
-        typer.echo(f"exuvia: {said}", err=True)
+        line = " ".join(str(error).split())  # libpq's have several lines
+        typer.echo(f"exuvia: {line}", err=True)
         raise typer.Exit(ExitCode.FAILED) from error

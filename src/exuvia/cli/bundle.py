@@ -7,10 +7,9 @@
     status.json, metrics.txt                               of its status port
     log.jsonl       the last lines of its log, if one is given
 
-Every text is looked at, a field at a time: one that may hold a secret is left out whole, and so is
-the value of a field whose name says that it does; of a foreign web address only the host stays.
-Rows of tables are not read; definitions and statements of schema changes are in it, and so are
-addresses. Whoever sends it should look at it: it is plain text.
+A field is left out if its text, or its name, suggests a secret. Foreign web addresses are cut after
+the host. Rows of tables are not read. The bundle contains definitions, statements of schema changes
+and addresses. It is plain text: look at it before you send it.
 """
 
 import io
@@ -58,11 +57,11 @@ def without_secrets(value: Any) -> Any:
     """The same, without secrets in any text, however deep."""
     if isinstance(value, dict):
         return {
-            key: LEFT_OUT if each and _SECRET.search(key) else without_secrets(each)
-            for key, each in value.items()
+            key: LEFT_OUT if inner and _SECRET.search(key) else without_secrets(inner)
+            for key, inner in value.items()
         }
     if isinstance(value, list | tuple):
-        return [without_secrets(each) for each in value]
+        return [without_secrets(inner) for inner in value]
     return shown(value) if isinstance(value, str) else value
 
 
@@ -77,23 +76,23 @@ def _lines(text: str) -> str:
 def _log(path: Path) -> str:
     with path.open(errors="replace") as file:
         last = deque(file, LOG_LINES)
-    kept = []
+    lines = []
     for line in last:
         try:
-            kept.append(json.dumps(without_secrets(json.loads(line))))
-        except ValueError:  # of a library, or cut off
-            kept.append(shown(line.rstrip("\n")))
-    return "\n".join(kept) + "\n"
+            lines.append(json.dumps(without_secrets(json.loads(line))))
+        except ValueError:  # a line of a library, or cut off
+            lines.append(shown(line.rstrip("\n")))
+    return "\n".join(lines) + "\n"
 
 
-def _asked(node: NodeAddress, statement: str) -> str:
+def _answer_to(node: NodeAddress, statement: str) -> str:
     client = NodeClient(node)
     try:
         answer = client.ask(statement)
     finally:
         client.close()
     rows = [dict(zip(answer.names, row, strict=True)) for row in answer.rows]
-    if answer.names == ["Variable_name", "Value"]:  # the name tells what the value is
+    if answer.names == ["Variable_name", "Value"]:  # a secret is recognized by the variable's name
         return _json({row["Variable_name"]: row["Value"] for row in rows})
     return _json(rows)
 
@@ -111,8 +110,8 @@ def _about(missing: dict[str, str]) -> str:
             versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             versions[name] = "not installed"
-    told = {"exuvia": __version__, "python": sys.version, "system": platform.platform()}
-    return _json(told | {"libraries": versions, "not had": missing})
+    programs = {"exuvia": __version__, "python": sys.version, "system": platform.platform()}
+    return _json(programs | {"libraries": versions, "not had": missing})
 
 
 def make(
@@ -125,13 +124,15 @@ def make(
     """Write the archive; what could not be had, by name, with the reason. Raises OSError: the
     archive cannot be written, or is there already."""
     makers: dict[str, Callable[[], str]] = {
-        "settings.json": lambda: _json([each._asdict() for each in settings()]),
-        "doctor.txt": lambda: _lines("\n".join(" ".join(each) for each in examine("", False))),
+        "settings.json": lambda: _json([setting._asdict() for setting in settings()]),
+        "doctor.txt": lambda: _lines(
+            "\n".join(" ".join(finding) for finding in examine("", False))
+        ),
         "status.json": lambda: _json(json.loads(_got(f"{status_url}/status"))),
         "metrics.txt": lambda: _lines(_got(f"{status_url}/metrics")),
     }
     for name, statement in STATEMENTS.items():
-        makers[f"{name}.json"] = lambda statement=statement: _asked(node, statement)  # type: ignore[misc]
+        makers[f"{name}.json"] = lambda statement=statement: _answer_to(node, statement)  # type: ignore[misc]
     if log is not None:
         makers["log.jsonl"] = lambda: _log(log)
     missing: dict[str, str] = {}

@@ -2,8 +2,8 @@
 
     {"position": "812", "op": "update", "before": {...}, "after": {...}, "schema_version": 57}
 
-Whoever keeps the position of the last line it handled, or has --bookmark keep it, misses nothing.
-Reads the store itself: it needs no node, and no account of one.
+To miss nothing, store the position of the last handled line, or let --bookmark store it. It reads
+the store itself, so it needs no node and no account.
 """
 
 import os
@@ -28,8 +28,8 @@ def run(
     database, _, name = table.partition(".")
     if not name:
         raise typer.BadParameter("give DATABASE.TABLE")
-    if bookmark is not None and bookmark.exists() and (kept := bookmark.read_text().strip()):
-        after, snapshot = after or kept, False
+    if bookmark is not None and bookmark.exists() and (position := bookmark.read_text().strip()):
+        after, snapshot = after or position, False
     encoder = msgspec.json.Encoder()
     try:
         if url.startswith("lmdb:"):
@@ -47,7 +47,7 @@ def run(
                     _keep(bookmark, page.position)
         finally:
             store.close()
-    except BrokenPipeError:  # whoever read has enough
+    except BrokenPipeError:  # the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except Refused as error:
         sys.stderr.write(f"ERROR {error.code}: {error}\n")

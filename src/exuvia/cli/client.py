@@ -11,7 +11,7 @@ A node is a command of the same program and needs no client: pymysql is imported
     {"position": 812, "job_id": 71, "sub_job_id": -1, "kind": "add index", "logged_at": "...",
      "schema_change": {...}}
 
-Whoever keeps the position of the last line it handled, or has --bookmark keep it, misses nothing.
+To miss nothing, store the position of the last handled line, or let --bookmark store it.
 """
 
 import functools
@@ -84,18 +84,22 @@ def on_node(command: Callable[..., None]) -> Callable[..., None]:
     """The command with the options that name a node; it takes them as `node`, a NodeAddress."""
 
     @functools.wraps(command)
-    def run(**given: Any) -> None:
-        host, port, user, file = (given.pop(name) for name in _NODE_OPTIONS)
-        command(node=NodeAddress(host, port, user, _password(file)), **given)
+    def run(**chosen: Any) -> None:
+        host, port, user, file = (chosen.pop(name) for name in _NODE_OPTIONS)
+        command(node=NodeAddress(host, port, user, _password(file)), **chosen)
 
-    own = [each for each in inspect.signature(command).parameters.values() if each.name != "node"]
+    own = [
+        parameter
+        for parameter in inspect.signature(command).parameters.values()
+        if parameter.name != "node"
+    ]
     added = [
         Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
         for name, (kind, option, default) in _NODE_OPTIONS.items()
     ]
-    parameters = [*(each.replace(kind=Parameter.KEYWORD_ONLY) for each in own), *added]
+    parameters = [*(parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in own), *added]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
 
 
@@ -207,7 +211,7 @@ def table(answer: Rows) -> str:
 
 
 def markdown(answer: Rows) -> str:
-    """The same as a table of Markdown."""
+    """The answer as a table of Markdown."""
     rows = [[_cell(value).replace("|", "\\|") for value in row] for row in answer.rows]
     lines = [answer.names, ["---"] * len(answer.names), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -280,10 +284,10 @@ def show_job(
 ) -> None:
     """One job and its statement."""
     client = connected(node)
-    found = only(jobs(client, 2048), job_id)
-    if not found.rows:
+    matches = only(jobs(client, 2048), job_id)
+    if not matches.rows:
         fail(f"job {job_id} is neither unfinished nor among the newest finished ones")
-    show(found, output)
+    show(matches, output)
     show(ask(client, f"ADMIN SHOW DDL JOB QUERIES {job_id}"), output)
 
 
@@ -294,16 +298,16 @@ def watch(
     interval: IntervalOption = 0.5,
     output: OutputOption = Format.table,
 ) -> None:
-    """Print every change of the unfinished jobs until there are none."""
+    """Print every change of the unfinished jobs until all have ended."""
     client = connected(node)
     pause = threading.Event()
-    shown: Rows | None = None
+    previous: Rows | None = None
     while True:
-        found = unfinished(jobs(client, 0))
-        if found.rows and found != shown:
-            show(found, output)
-        shown = found
-        if not found.rows:
+        current = unfinished(jobs(client, 0))
+        if current.rows and current != previous:
+            show(current, output)
+        previous = current
+        if not current.rows:
             return
         pause.wait(interval)
 
@@ -315,7 +319,7 @@ def cancel(
     job_ids: JobIds,
     output: OutputOption = Format.table,
 ) -> None:
-    """Cancel jobs: what they have done so far is undone."""
+    """Cancel jobs and undo their changes."""
     command("CANCEL", connected(node), _listed(job_ids), output)
 
 
@@ -378,8 +382,10 @@ def alter(
 ) -> None:
     """Give a running job settings of its own, from its next batch on."""
     speed = f"'{max_write_speed}'" if max_write_speed else None
-    given = {"THREAD": threads, "BATCH_SIZE": batch_size, "MAX_WRITE_SPEED": speed}
-    options = ", ".join(f"{name} = {value}" for name, value in given.items() if value is not None)
+    settings_of_job = {"THREAD": threads, "BATCH_SIZE": batch_size, "MAX_WRITE_SPEED": speed}
+    options = ", ".join(
+        f"{name} = {value}" for name, value in settings_of_job.items() if value is not None
+    )
     if not options:
         raise typer.BadParameter("nothing to alter")
     show(ask(connected(node), f"ADMIN ALTER DDL JOBS {job_id} {options}"), output)
@@ -432,7 +438,7 @@ def explain(
     database: DatabaseOption = "",
     output: OutputOption = Format.table,
 ) -> None:
-    """What a schema change would do, step by step, or why it would be refused. Changes nothing."""
+    """Show the steps of a schema change, or why it would be refused. Changes nothing."""
     show(ask(connected(node, database), f"EXPLAIN {statement}"), output)
 
 

@@ -9,7 +9,8 @@ Names are those of the flags without their dashes in front. In the environment -
 EXUVIA_SERVE_STATUS_HOST; EXUVIA_STORE and EXUVIA_SPARK_MASTER count too, for all commands.
 
 The parser of the flags resolves it, by its own `default_map`: there is no second resolver that
-could differ. What the file may say is what that parser knows, with its types; all else is refused.
+could differ. The file may contain the settings that this parser knows, with their types. All else
+is refused.
 """
 
 import difflib
@@ -44,24 +45,24 @@ class Setting(NamedTuple):
     origin: str
 
 
-def read(ctx: typer.Context, given: Path | None) -> Settings:
-    """What the file says. Raises BadParameter: not there, no TOML, or unknown."""
-    file = given or SYSTEM_FILE
+def read(ctx: typer.Context, path: Path | None) -> Settings:
+    """The settings of the file. Raises BadParameter: missing, no TOML, or with unknown ones."""
+    file = path or SYSTEM_FILE
     try:
-        said = tomllib.loads(file.read_text())
+        content = tomllib.loads(file.read_text())
     except FileNotFoundError:
-        if given is None:
+        if path is None:
             return {}
         raise typer.BadParameter(f"{file} is not there") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise typer.BadParameter(f"{file}: {error}") from None
-    for table in said:
-        if table != COMMAND or not isinstance(said[table], dict):
+    for table in content:
+        if table != COMMAND or not isinstance(content[table], dict):
             raise typer.BadParameter(f"{file}: only the table [{COMMAND}] is known, not {table!r}")
     command, inner = _serve(ctx)
     options = {option.opts[0].removeprefix("--"): option for option in command.params}
     settings = {}
-    for name, value in said.get(COMMAND, {}).items():
+    for name, value in content.get(COMMAND, {}).items():
         if name not in options:
             near = difflib.get_close_matches(name, options, 1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
@@ -84,14 +85,14 @@ def _serve(ctx: typer.Context) -> tuple[Any, Any]:
 
 
 def resolve(ctx: typer.Context, flags: list[str]) -> list[Setting]:
-    """Each option of `exuvia serve`, were it given these flags here and now."""
+    """Each option of `exuvia serve`, were it parsed these flags here and now."""
     command, inner = _serve(ctx)
-    given, rest, _ = command.make_parser(inner).parse_args(list(flags))
+    parsed, rest, _ = command.make_parser(inner).parse_args(list(flags))
     if rest:
         raise typer.BadParameter(f"{COMMAND} takes no argument {rest[0]!r}")
     settings = []
     for option in command.params:
-        value, source = option.consume_value(inner, given)
+        value, source = option.consume_value(inner, parsed)
         flag = option.opts[0]
         if value is None:
             settings.append(Setting(flag.removeprefix("--"), "", "not set"))
@@ -122,12 +123,12 @@ def _without_secrets(value: Any) -> Any:
 def show(settings: list[Setting], origin: bool, output: Format) -> None:
     """Print them: a file of the same meaning, or with where each came from."""
     if output is Format.json:
-        told = {each.name: {"value": each.value, "origin": each.origin} for each in settings}
-        sys.stdout.write(json.dumps(told, indent=2) + "\n")
+        by_name = {one.name: {"value": one.value, "origin": one.origin} for one in settings}
+        sys.stdout.write(json.dumps(by_name, indent=2) + "\n")
     elif origin or output is Format.markdown:
-        rows = [(each.name, str(each.value), each.origin) for each in settings]
+        rows = [(one.name, str(one.value), one.origin) for one in settings]
         client.show(client.Rows(["setting", "value", "origin"], rows, 0), output)
     else:
         sys.stdout.write(f"[{COMMAND}]\n")
-        for each in settings:
-            sys.stdout.write(f"{each.name} = {json.dumps(each.value)}\n")  # TOML writes them alike
+        for one in settings:
+            sys.stdout.write(f"{one.name} = {json.dumps(one.value)}\n")  # valid TOML, too

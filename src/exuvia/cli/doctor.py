@@ -111,7 +111,7 @@ def _store(url: str) -> Iterator[Finding]:
 
 
 def _promises(store: "Store") -> Iterator[Finding]:
-    """What a server promises of a commit that it has acknowledged."""
+    """The guarantees of a server for acknowledged commits, and the upkeep of its table."""
     promised = getattr(store, "promises", None)
     if promised is None:
         return
@@ -143,7 +143,7 @@ def _pages(store: "Store") -> Finding:
 
 
 def _room(folder: Path) -> Finding:
-    existing = next(each for each in (folder, *folder.parents) if each.exists())
+    existing = next(place for place in (folder, *folder.parents) if place.exists())
     free = shutil.disk_usage(existing).free
     about = f"{free / (1 << 30):.1f} GiB free at {existing}"
     if not os.access(existing, os.W_OK):
@@ -169,7 +169,7 @@ def _spark(url: str) -> Finding:
         session = spark.session()
         counted = session.range(1000).count()
         return Finding("ok", "spark", f"{session.version} at {spark.master} counted {counted}")
-    except Exception as error:  # whatever Spark raises, the doctor says it
+    except Exception as error:  # any error of Spark is a finding
         return Finding("error", "spark", f"{type(error).__name__}: {str(error)[:200]}")
     finally:
         spark.stop()

@@ -26,7 +26,7 @@ _ENDED = ("finished", "failed", "cancelled")
 
 
 class ExportFormat(StrEnum):
-    """Of files."""
+    """The format of exported files."""
 
     parquet = "parquet"
     csv = "csv"
@@ -92,19 +92,19 @@ def import_files(
 
 def _statement(files: Sequence[Path], table: str, form: str, options: Sequence[str]) -> str:
     names = ".".join(map(quoted, _parts(table)))
-    paths = ", ".join(literal(str(each.absolute())) for each in files)
+    paths = ", ".join(literal(str(file.absolute())) for file in files)
     how = f" FORMAT {literal(form)}" if form else ""
     settings = ["detached"]
-    for each in options:
-        name, equals, value = each.partition("=")
-        shown = value if value.isdigit() else literal(value)
-        settings.append(f"{name} = {shown}" if equals else name)
+    for option in options:
+        name, equals, value = option.partition("=")
+        text = value if value.isdigit() else literal(value)
+        settings.append(f"{name} = {text}" if equals else name)
     return f"IMPORT INTO {names} FROM {paths}{how} WITH {', '.join(settings)}"
 
 
 def _only(client: NodeClient, statement: str) -> dict[str, Any]:
-    found = client.ask(statement)
-    return dict(zip(found.names, found.rows[0], strict=True))
+    answer = client.ask(statement)
+    return dict(zip(answer.names, answer.rows[0], strict=True))
 
 
 def _followed(client: NodeClient, number: int) -> int:
@@ -121,7 +121,7 @@ def _followed(client: NodeClient, number: int) -> int:
             return ExitCode.FAILED
         if silent_s >= TOLD_S:
             silent_s = 0.0
-            said = ", ".join(filter(None, (job["Phase"], job["Result_Message"])))
-            _say(f"import job {number} {status}, {rows:,} rows; {said}")
+            details = ", ".join(filter(None, (job["Phase"], job["Result_Message"])))
+            _say(f"import job {number} {status}, {rows:,} rows; {details}")
         never.wait(LOOK_S)
         silent_s += LOOK_S

@@ -65,8 +65,8 @@ backup_app = Program(invoke_without_command=True)
 app.add_typer(backup_app, name="backup")
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         typer.echo(f"exuvia {__version__}")
         raise typer.Exit
 
@@ -104,7 +104,7 @@ def config_show(
     ] = False,
     output: OutputOption = Format.table,
 ) -> None:
-    """What `exuvia serve` would run with here and now; flags of it may follow."""
+    """The settings that `exuvia serve` would use here and now. Its flags may follow."""
     config.show(config.resolve(ctx, ctx.args), origin, output)
 
 
@@ -208,14 +208,14 @@ def serve_front(
         status_port, store = before.split(" ", 1)
         options = options._replace(status_port=int(status_port), store=store)
 
-    said = bool(before)
+    announced = bool(before)
 
     def announce(port: int, status_port: int) -> None:
-        nonlocal said, options
+        nonlocal announced, options
         options = options._replace(status_port=status_port)  # should it follow a store that moves
         ready(f"{status_port} {pinned(options.store)}")
-        if not said:  # once: nobody may read a second line
-            said = True
+        if not announced:  # once: nobody may read a second line
+            announced = True
             sys.stdout.write(
                 f"exuvia ready: mysql {options.host}:{port}, "
                 f"status http://{options.status_host}:{status_port}, store {options.store}\n"
@@ -224,7 +224,7 @@ def serve_front(
 
     while True:
         try:
-            own = [each.dup() for each in listeners]  # it closes them
+            own = [listener.dup() for listener in listeners]  # it closes them
             return serve(options, own, Place(counts, number), announce)
         except StoreMoved as error:
             _log.warning("the node follows its store", extra={"to": error.to})
@@ -244,7 +244,7 @@ def store_stat(
     store: StoreOption,
     output: OutputOption = Format.table,
 ) -> None:
-    """Sizes, pages used and free, and who reads: how old, and what the file keeps for them."""
+    """Sizes, used and free pages, and readers with their age and the space retained for them."""
     from exuvia.cli.store import stat
 
     stat(store, output)
@@ -318,7 +318,7 @@ def export(
     ),
     spark_master: MasterOption = "",
 ) -> None:
-    """Rows of a table as files, of one moment, beside running nodes."""
+    """Write the rows of a table, as of one moment, to files. Nodes may run meanwhile."""
     from exuvia.cli.files import export
 
     export(store, table, form, folder, spark_master)
@@ -514,7 +514,7 @@ def run_growth(
     seed: int = 0,
     svg: str = "",
 ) -> None:
-    """Print what clusters up to so many nodes need, and draw it."""
+    """Print what clusters of these numbers of nodes need, and draw it."""
     from exuvia.sim import growth
 
     about = (
@@ -522,16 +522,16 @@ def run_growth(
         f" {1000 * round_s:g} ms to the store and back, {seconds:g} s of each phase"
     )
     sys.stdout.write(f"{about}\n{growth.HEADER}\n")
-    found: list[growth.GrowthFigures] = []
-    for each in growth.measure_sizes(nodes, tables, changes_s, seconds, seed, round_s):
-        found.append(each)
-        sys.stdout.write(growth.figures_line(each) + "\n")
+    figures: list[growth.GrowthFigures] = []
+    for phase in growth.measure_sizes(nodes, tables, changes_s, seconds, seed, round_s):
+        figures.append(phase)
+        sys.stdout.write(growth.figures_line(phase) + "\n")
         sys.stdout.flush()
-    sys.stdout.write(growth.growth_table(found, seconds) + "\n")
-    for each in found[-len(growth.PHASES) :]:
-        sys.stdout.write(growth.purposes_table(each) + "\n")
+    sys.stdout.write(growth.growth_table(figures, seconds) + "\n")
+    for phase in figures[-len(growth.PHASES) :]:
+        sys.stdout.write(growth.purposes_table(phase) + "\n")
     if svg:
-        Path(svg).write_text(growth.as_svg(found, about))
+        Path(svg).write_text(growth.as_svg(figures, about))
 
 
 REPORT_EVERY_SEEDS = 500
@@ -570,8 +570,8 @@ def run_seeds(seeds: int, first: int, trace: bool, world: str = "changes") -> in
         if done % REPORT_EVERY_SEEDS == 0 or done == seeds:
             sys.stdout.write(f"{done} seeds, {commits} commits, {crashes} crashes, ")
             sys.stdout.write(f"{len(visited)} situations of clients visited: laws hold\n")
-    for ending, seen in sorted(endings.items()):
-        sys.stdout.write(f"  {seen:>7}  {ending}\n")
+    for ending, times in sorted(endings.items()):
+        sys.stdout.write(f"  {times:>7}  {ending}\n")
     return 0
 
 

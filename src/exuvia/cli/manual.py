@@ -36,21 +36,21 @@ def page(program: Any) -> str:
 
 
 def _commands(group: Any, before: str) -> str:
-    told = ""
+    text = ""
     for word, command in group.commands.items():
         name = f"{before} {word}"
         if command.hidden:
             continue
         if getattr(command, "commands", None):
-            told += _described(command, name) if command.invoke_without_command else ""
-            told += _commands(command, name)
+            text += _described(command, name) if command.invoke_without_command else ""
+            text += _commands(command, name)
             continue
-        told += _described(command, name)
-    return told
+        text += _described(command, name)
+    return text
 
 
 def _described(command: Any, name: str) -> str:
-    arguments = " ".join(each.name.upper() for each in command.params if not _is_option(each))
+    arguments = " ".join(param.name.upper() for param in command.params if not _is_option(param))
     head = f".SS {_text(f'{name} {arguments}'.strip())}\n{_text(command.help)}\n"
     return head + _options(command)
 
@@ -65,14 +65,14 @@ def _is_option(parameter: Any) -> bool:
 
 
 def _options(command: Any) -> str:
-    told = ""
-    for each in command.params:
-        if _is_option(each) and each.name != "help":
-            flags = ", ".join(_text(flag) for flag in (*each.opts, *each.secondary_opts))
-            told += f".TP\n.B {flags}\n{_text(getattr(each, 'help', '') or '')}\n"
-            if isinstance(each.envvar, str):
-                told += f"Environment: {_text(each.envvar)}.\n"
-    return told
+    text = ""
+    for param in command.params:
+        if _is_option(param) and param.name != "help":
+            flags = ", ".join(_text(flag) for flag in (*param.opts, *param.secondary_opts))
+            text += f".TP\n.B {flags}\n{_text(getattr(param, 'help', '') or '')}\n"
+            if isinstance(param.envvar, str):
+                text += f"Environment: {_text(param.envvar)}.\n"
+    return text
 
 
 def _text(text: str | None) -> str:

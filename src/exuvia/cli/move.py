@@ -1,4 +1,4 @@
-"""`exuvia move`: a command on its own, beside the nodes of the source (node/move.py)."""
+"""`exuvia move`: moves a store while nodes serve the source (node/move.py)."""
 
 from contextlib import closing
 
@@ -15,7 +15,7 @@ from exuvia.pipeline.moment import require_there
 
 
 def move(source: str, target: str, compare: bool, abort: bool, lease_s: float) -> None:
-    """Progress goes to standard error. Exits with 1 where it was not done, and says why."""
+    """Moves the store; progress goes to standard error. Prints an error and exits with 1."""
     log_to_stderr("move")
     if without_secrets(target) != target:
         typer.echo(
@@ -38,14 +38,14 @@ def move(source: str, target: str, compare: bool, abort: bool, lease_s: float) -
                     f"{without_secrets(target)} is not"
                 )
                 return
-            found = StoreMove(here, there, target, SystemClock(), lease_s, _tell).run(compare)
+            moved = StoreMove(here, there, target, SystemClock(), lease_s, _tell).run(compare)
     except (ExuviaError, OSError) as error:
         typer.echo(f"exuvia: {error}", err=True)
         raise typer.Exit(ExitCode.FAILED) from error
     typer.echo(
-        f"{without_secrets(target)} is the store now: {found.keys_copied:,} keys copied, "
-        f"{found.rows_followed:,} rows followed in {found.rounds} rounds, no commits for "
-        f"{found.stopped_s:.2f} s. Nodes of {without_secrets(source)} follow; start new ones with "
+        f"{without_secrets(target)} is the store now: {moved.keys_copied:,} keys copied, "
+        f"{moved.rows_followed:,} rows followed in {moved.rounds} rounds, no commits for "
+        f"{moved.stopped_s:.2f} s. Nodes of {without_secrets(source)} follow; start new ones with "
         f"--store {without_secrets(target)}"
     )
 

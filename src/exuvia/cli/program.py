@@ -1,4 +1,4 @@
-"""What all commands share: exit codes, the form of help texts, and spellings of former releases.
+"""Exit codes, the form of help texts, and spellings of former releases, for all commands.
 
 Data goes to standard output, everything else to standard error.
 """
@@ -12,7 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 
 
 class ExitCode(IntEnum):
-    """What a command ends with; `MEANINGS` has the words."""
+    """The exit codes of commands; `MEANINGS` explains them."""
 
     DONE = 0
     FAILED = 1
@@ -59,19 +59,19 @@ def _note_old(old: str, new: tuple[str, ...]) -> None:
 
 def spelled_today(command: str, arguments: list[str]) -> list[str]:
     """The arguments of a command with today's spellings of its options."""
-    known = OLD_OPTIONS.get(command)
-    if known is None:
+    new_options = OLD_OPTIONS.get(command)
+    if new_options is None:
         return arguments
     spelled: list[str] = []
     for number, argument in enumerate(arguments):
         if argument == "--":
             return spelled + arguments[number:]
         option, equals, value = argument.partition("=")
-        if option not in known:
+        if option not in new_options:
             spelled.append(argument)
             continue
-        _note_old(option, known[option])
-        *words, last = known[option]
+        _note_old(option, new_options[option])
+        *words, last = new_options[option]
         spelled += [*words, f"{last}{equals}{value}"]
     return spelled
 

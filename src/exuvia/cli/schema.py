@@ -1,4 +1,4 @@
-"""Tables as a file of CREATE TABLEs says they are to be.
+"""Makes tables equal to the CREATE TABLEs of a file, and reports differences.
 
     exuvia schema dump              all CREATE TABLEs of a database, which diff finds equal
     exuvia schema diff FILE.sql     the ALTERs that would make its tables, with plans
@@ -68,8 +68,8 @@ def _connected(node: NodeAddress, database: str) -> NodeClient:
 
     client = connected(node, database)
     modes = str(ask(client, "SELECT @@sql_mode").rows[0][0]).split(",")
-    kept = [mode for mode in modes if mode not in ("ANSI", *GRAMMAR_MODES)]
-    ask(client, f"SET sql_mode = '{','.join(kept)}'")
+    plain = [mode for mode in modes if mode not in ("ANSI", *GRAMMAR_MODES)]
+    ask(client, f"SET sql_mode = '{','.join(plain)}'")
     return client
 
 
@@ -92,17 +92,17 @@ Step = dict[str, Any]
 
 
 def _steps(client: NodeClient, text: str, allow_drop: bool) -> list[Step]:
-    """What is to be done. Tables that the file does not have stay, unless `allow_drop`."""
-    found = json.loads(
+    """The required steps. Tables that the file does not have stay, unless `allow_drop`."""
+    planned = json.loads(
         str(ask(client, f"EXPLAIN FORMAT = 'json' APPLY {literal(text)}").rows[0][0])
     )
-    kept = []
-    for step in found:
+    steps = []
+    for step in planned:
         if allow_drop or not step["statement"].startswith("DROP TABLE "):
-            kept.append(step)
+            steps.append(step)
         else:
             sys.stderr.write(f"{step['table']} is not in the file: left as it is\n")
-    return kept
+    return steps
 
 
 def _printed(steps: Sequence[Step], allow_drop: bool) -> str:
@@ -117,7 +117,7 @@ def _printed(steps: Sequence[Step], allow_drop: bool) -> str:
         if step["follows"] and not (step["plan"] or step["refused"]):
             lines.append(f"-- planned once {step['follows']} is done")
         for row in step["plan"]:
-            cells = [row[each] for each in ("id", "estRows", "task", "object", "info")]
+            cells = [row[column] for column in ("id", "estRows", "task", "object", "info")]
             lines.append("-- " + "  ".join(str(cell) for cell in cells if cell))
         lines.append(f"{step['statement']};\n")
     return "\n".join(lines)
@@ -202,30 +202,30 @@ def _run(client: NodeClient, watcher: NodeClient, step: Step, interval: float) -
             ended.set()
 
     threading.Thread(target=work, daemon=True).start()
-    shown = ""
+    previous = ""
     while not ended.wait(interval):
         line = _progress(watcher, step["table"])
-        if line and line != shown:
+        if line and line != previous:
             sys.stderr.write(f"{line}\n")
-            shown = line
+            previous = line
     return failed[0] if failed else ""
 
 
 def _progress(watcher: NodeClient, table: str) -> str:
-    """The unfinished job of a table: what it does, and its rows so far."""
+    """The unfinished job of a table: its type, its state and its processed rows."""
     import pymysql
 
     try:
         answer = watcher.ask("ADMIN SHOW DDL JOBS 0")
     except pymysql.err.MySQLError:
-        return ""  # who may change a table may not see all jobs
+        return ""  # the account may change the table, but not see all jobs
     for row in answer.rows:
         job = dict(zip(answer.names, row, strict=True))
         if f"{job['DB_NAME']}.{job['TABLE_NAME']}".lower() == table.lower():
             state, rows = job["SCHEMA_STATE"], f"{job['ROW_COUNT']} rows"
             parts = (job["JOB_TYPE"], job["STATE"], state, rows)
-            said = ", ".join(map(str, parts))
-            return f"job {job['JOB_ID']}: {said} {job['COMMENTS'] or ''}".rstrip()
+            details = ", ".join(map(str, parts))
+            return f"job {job['JOB_ID']}: {details} {job['COMMENTS'] or ''}".rstrip()
     return ""
 
 
@@ -247,7 +247,7 @@ def lint(
     except Refused as error:
         fail(f"{file}: ERROR {error.code}: {error.message}")
     sys.stdout.write(printed(file, advice, output))
-    severities = {each.severity for each in advice}
+    severities = {finding.severity for finding in advice}
     if rules.ERROR in severities:
         raise typer.Exit(ExitCode.ERRORS)
     if rules.WARNING in severities:
@@ -267,7 +267,7 @@ def history(
     ] = None,
     output: OutputOption = Format.table,
 ) -> None:
-    """What a table was after each schema change, newest first."""
+    """The definition of a table after each schema change, newest first."""
     database, _, title = table.partition(".")
     if not title:
         raise typer.BadParameter("DATABASE.TABLE")
@@ -276,9 +276,9 @@ def history(
     if at_version is None:
         show(answer, output)
         return
-    at = [answer.names.index(each) for each in ("VERSION", "CREATE_TABLE")]
+    at = [answer.names.index(name) for name in ("VERSION", "CREATE_TABLE")]
     for row in answer.rows:
-        version, text = (row[each] for each in at)
+        version, text = (row[position] for position in at)
         if int(str(version)) <= at_version:
             if text is None:
                 fail(f"{table} was dropped at version {version}")

@@ -21,31 +21,34 @@ STALE_S = 60.0
 
 
 def stat(store: str, output: Format) -> None:
-    """Sizes, pages used and free, and who reads: how old, and what the file keeps for them."""
+    """Sizes, used and free pages, and readers with their age and the space retained for them."""
     environment = open_environment(store)
     try:
-        found = _facts(environment)
+        values = _facts(environment)
         rows = _readers(environment)
     finally:
         environment.close()
     if output is Format.json:
-        page = {**found, "readers": [msgspec.to_builtins(row) for row in rows]}
+        page = {**values, "readers": [msgspec.to_builtins(row) for row in rows]}
         typer.echo(msgspec.json.encode(page).decode())
         return
-    facts = Rows(["fact", "value"], [(name, _shown(value)) for name, value in found.items()], 0)
+    facts = Rows(
+        ["fact", "value"], [(name, _with_commas(value)) for name, value in values.items()], 0
+    )
     show(facts, output)
     readers = [
-        (row.pid, row.thread, row.transaction, *_seen(row.age_s, row.kept_bytes)) for row in rows
+        (row.pid, row.thread, row.transaction, *_age_and_space(row.age_s, row.kept_bytes))
+        for row in rows
     ]
     typer.echo()
     show(Rows(["pid", "thread", "transaction", "age", "kept bytes"], readers, 0), output)
 
 
-def _shown(value: int | str) -> str:
+def _with_commas(value: int | str) -> str:
     return f"{value:,}" if isinstance(value, int) else value
 
 
-def _seen(age_s: float, kept_bytes: int) -> tuple[str, str]:
+def _age_and_space(age_s: float, kept_bytes: int) -> tuple[str, str]:
     return ("?", "?") if age_s < 0 else (f"{age_s:.0f} s", f"{kept_bytes:,}")
 
 
@@ -83,16 +86,18 @@ def _scatter(environment: Environment) -> dict[str, int | str]:
 
 
 def _readers(environment: Environment) -> list[ReaderRow]:
-    """LMDB's list, with what the process that looks longest has noted; age -1: nobody has."""
-    seen = read_seen(environment.file(READERS))
-    fresh = seen is not None and abs(time.monotonic() - seen.at_s) < STALE_S
-    noted = seen.rows if seen is not None and fresh else ()
-    known = {(row.pid, row.thread, row.transaction): row for row in noted}
+    """LMDB's list of readers, with the ages that the longest observing process recorded.
+
+    An age of -1 is unknown."""
+    recorded = read_seen(environment.file(READERS))
+    is_fresh = recorded is not None and abs(time.monotonic() - recorded.at_s) < STALE_S
+    observed = recorded.rows if recorded is not None and is_fresh else ()
+    by_reader = {(row.pid, row.thread, row.transaction): row for row in observed}
     rows = []
     for pid, thread, number in readers_of(environment.lmdb.readers()):
         if pid != os.getpid():
             unknown = ReaderRow(pid, thread, int(number), -1.0, -1)
-            rows.append(known.get((pid, thread, int(number)), unknown))
+            rows.append(by_reader.get((pid, thread, int(number)), unknown))
     return sorted(rows, key=lambda row: row.transaction)
 
 

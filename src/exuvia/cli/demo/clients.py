@@ -2,7 +2,7 @@
 
 Every quarter second it prints one JSON line:
 `{"commits": [s since 1970, ...], "latencies_ms": [...], "retries": n, "errors": [text, ...]}`.
-A write conflict (1213, 40001) is retried, as MySQL's manual tells clients to do, and counted.
+A write conflict (1213, 40001) is retried, as MySQL's manual advises, and counted.
 """
 
 import json

@@ -10,9 +10,9 @@ The demo's screen: one table of changes, the clients' figures above it, redrawn 
 On a terminal it is live; elsewhere (a log, a pipe) a line is printed whenever a state changes, and
 every few seconds.
 
-What must hold after the demo, with evidence. A broken promise raises AssertionError.
+`prove` checks the promises after the demo, with evidence. A broken one raises AssertionError.
 
-What the demo sees: reports of its clients, and the jobs as any client can see them.
+The demo observes the reports of its clients, and the jobs as any client can see them.
 
 A thread per client process reads its lines; `Clients.window()` gives the last seconds. A thread per
 schema change runs the statement and waits; the main thread polls ADMIN SHOW DDL JOBS meanwhile.
@@ -130,7 +130,7 @@ class WatchedChange(NamedTuple):
 
 
 class WatchedProgress:
-    """What ADMIN SHOW DDL JOBS said of one change, as it ran."""
+    """The progress of one change, as ADMIN SHOW DDL JOBS showed it."""
 
     def __init__(self, change: WatchedChange) -> None:
         self.change = change
@@ -559,7 +559,7 @@ def _change_and_prove(running: list[DemoNode], console: Console) -> None:
 def _run(
     progress: WatchedProgress,
     port: int,
-    shown: list[WatchedProgress],
+    changes: list[WatchedProgress],
     clients: Clients,
     screen: Screen,
 ) -> None:
@@ -569,10 +569,10 @@ def _run(
         worker.start()
         while worker.is_alive():
             _observe(cursor, progress)
-            screen.draw(shown, clients.window())
+            screen.draw(changes, clients.window())
             worker.join(POLL_S)
         _observe(cursor, progress)
-    screen.draw(shown, clients.window())
+    screen.draw(changes, clients.window())
 
 
 def _alter(progress: WatchedProgress, port: int) -> None:
