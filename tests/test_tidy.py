@@ -120,6 +120,7 @@ PRIVATE_MAY = {
     "_move_epoch": "planted: an undo keeps the epoch",
     "_changed": "planted: a row that is not rewritten; how much is remembered of changed keys",
     "_prepared": "planted: a rewrite that prepares nothing",
+    "_stepped_back": "a JVM as if none of its waves had ended",
     "_facts": "planted: what a table's facts are",
     "_shift": "planted: counts of a whole",
     "_one": "planted: an analysis that fails",

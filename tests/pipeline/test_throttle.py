@@ -8,6 +8,8 @@ priority    a kernel lowers its priority for clients; its writes do not
 """
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -44,6 +46,7 @@ from exuvia.pipeline.throttle import (
     decide_share,
     p99_of,
     step_back,
+    step_back_process,
 )
 from support.tables import abc, planned
 
@@ -516,6 +519,20 @@ class Recording(MemoryStore):
     def commit(self, packet: Packet) -> int:
         self.nices.append(nice())
         return super().commit(packet)
+
+
+def test_a_process_yields_with_all_its_threads() -> None:
+    code = "import threading\nthreading.Thread(target=input).start()\nprint(1, flush=True)"
+    child = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert child.stdout is not None
+    child.stdout.readline()
+    step_back_process(child.pid)
+    threads = list(map(int, os.listdir(f"/proc/{child.pid}/task")))
+    assert len(threads) == 2
+    assert {os.getpriority(os.PRIO_PROCESS, thread) for thread in threads} == {max(NICE, nice())}
+    child.communicate(b"\n")
 
 
 def test_writes_keep_their_priority_when_the_kernel_lowers_its_own() -> None:

@@ -17,6 +17,7 @@ from exuvia.pipeline import bulk
 from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.pipeline.reorg import Done, fill_indexes
 from exuvia.pipeline.settings import Variables
+from exuvia.pipeline.throttle import can_step_back
 from exuvia.pipeline.verify.compare import check_index
 from support import spark
 from support.node_processes import is_alive, until
@@ -63,6 +64,9 @@ def test_no_process_of_a_killed_driver_stays_and_another_driver_finishes(
     assert driver.stdout
     told = json.loads(driver.stdout.readline())
     assert sum(map(is_alive, told["pids"])) >= 3, "a JVM, its Python daemon, a worker"
+    jvm = next(pid for pid in told["pids"] if Path(f"/proc/{pid}/comm").read_text() == "java\n")
+    if can_step_back():
+        assert os.getpriority(os.PRIO_PROCESS, jvm) == 0, "a job waits for its first wave"
     driver.send_signal(signal.SIGKILL)
     until(lambda: not any(map(is_alive, told["pids"])))
 
@@ -83,3 +87,16 @@ def test_no_process_of_a_killed_driver_stays_and_another_driver_finishes(
     index = table.info.index("ik")
     assert index and check_index(spark_store.store, table, index, "slow").faults == []
     set_batch(spark_store, 256)
+
+
+def test_the_jvm_yields_to_others_once_its_first_wave_has_ended(
+    spark_store: SparkStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lowered: list[int] = []
+    monkeypatch.setattr("exuvia.pipeline.spark.step_back_process", lowered.append)
+    monkeypatch.setattr(spark_store.spark, "_stepped_back", 0)
+    for _ in range(2):
+        wave = spark_store.spark.warm()
+        assert wave.wait(60) and wave.error is None, wave.error
+    (pid,) = lowered
+    assert Path(f"/proc/{pid}/comm").read_text() == "java\n"

@@ -61,7 +61,7 @@ def spark_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkStore
     with pytest.MonkeyPatch.context() as patch:
         # Who has clients steps back for them. Tests have none, and other tests run beside them:
         # of the processor these leave a tenth, and starting alone takes a minute of that.
-        patch.setattr("exuvia.pipeline.spark.step_back", lambda: None)
+        patch.setattr("exuvia.pipeline.spark.step_back_process", lambda pid: None)
         wave = made.spark.warm()
         assert wave.wait(180) and wave.error is None, wave.error
     yield made

@@ -39,7 +39,7 @@ from exuvia.base.errors import ExuviaError, Unavailable
 from exuvia.base.private_files import ScratchFolder, scratch_folder
 from exuvia.base.waits import JAVA, SPARK_ELSEWHERE, SPARK_ENDED, SPARK_WORKERS
 from exuvia.pipeline.task import WARM, Outcome, decode_outcome
-from exuvia.pipeline.throttle import step_back
+from exuvia.pipeline.throttle import step_back_process, step_forward
 
 if TYPE_CHECKING:  # slow imports, needed only with Spark
     import pyarrow
@@ -290,6 +290,7 @@ class Spark:
         self._parallel = 1
         self._idle_since: float | None = None
         self._package: ScratchFolder | None = None
+        self._stepped_back = 0  # pid of the JVM whose priority is low
 
     @property
     def at_once(self) -> int:
@@ -382,7 +383,18 @@ class Spark:
             if not _has_stopped(session):
                 raise
             raise Unavailable(SPARK_ENDED(self.master, error_text(error))) from error
+        finally:
+            self._step_back(session)
         return [decode_outcome(bytes(row.outcome)) for row in rows]
+
+    def _step_back(self, session: "SparkSession") -> None:
+        """Lowers the priority of this process's JVM, which has ended its first wave.
+
+        A job waits for the start of the JVM. Later the JVM only coordinates."""
+        jvm = _jvm_of(session)
+        if jvm is not None and jvm.pid != self._stepped_back and jvm.poll() is None:
+            self._stepped_back = jvm.pid
+            step_back_process(jvm.pid)
 
     def interrupt(self, tag: str) -> None:
         """Drops the jobs with this tag."""
@@ -427,7 +439,7 @@ class Spark:
 
 
 def _build(master: str, conf: dict[str, str]) -> "SparkSession":
-    step_back()  # the JVM inherits the priority of the thread that starts it
+    step_forward()  # the JVM inherits the priority of this thread, which a niced step has started
     if is_local(master):
         os.environ["PYSPARK_PYTHON"] = sys.executable
     else:  # if PYSPARK_PYTHON is set, it names the workers' Python
@@ -475,11 +487,18 @@ def _context(session: "SparkSession") -> Optional["SparkContext"]:
         return None
 
 
+def _jvm_of(session: "SparkSession") -> "subprocess.Popen[bytes] | None":
+    """Returns the JVM that this process has started for the session, if it has."""
+    context = _context(session)
+    gateway = None if context is None else context._gateway
+    jvm: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    return jvm
+
+
 def _has_died(session: "SparkSession") -> bool:
     """Whether the JVM started by this process for the session has ended."""
-    context = _context(session)
-    process = None if context is None else getattr(context._gateway, "proc", None)
-    return process is not None and process.poll() is not None
+    jvm = _jvm_of(session)
+    return jvm is not None and jvm.poll() is not None
 
 
 def _has_stopped(session: "SparkSession") -> bool:

@@ -54,7 +54,8 @@ from exuvia.pipeline.task import Outcome, TaskOrder
 #
 # Low-priority work never makes clients wait for a lock that it owns.
 #
-#     the JVM and its children      nice 10   yields the processor to others
+#     the JVM, from its second wave nice 10   yields the processor to others
+#     the JVM, until then           nice 0    a job waits for its start
 #     thread of the kernel          nice 10   reads, decodes, sorts
 #     thread of the writes          nice 0    acquires the store's writer, writes, releases it
 #     the back's thread of a reorg  nice 10   reads, decodes, sorts, frees memory
@@ -87,6 +88,15 @@ def _set_priority(nice: int) -> None:
 def step_back() -> None:
     """Lowers the calling thread's priority permanently."""
     _set_priority(NICE)
+
+
+def step_back_process(pid: int) -> None:
+    """Lowers the priority of all threads of a process permanently. Threads that they start later
+    inherit it."""
+    for thread in map(int, os.listdir(f"/proc/{pid}/task")):
+        with suppress(ProcessLookupError):
+            present = os.getpriority(os.PRIO_PROCESS, thread)
+            os.setpriority(os.PRIO_PROCESS, thread, max(present, NICE))
 
 
 def step_forward() -> None:
