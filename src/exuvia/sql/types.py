@@ -100,6 +100,12 @@ def is_text_like(kind: FieldType) -> bool:
     return kind.Tp in (TypeCode.ENUM, TypeCode.SET) or family_of(kind) in TEXTUAL
 
 
+def listed_collation(kind: FieldType) -> str:
+    """The collation of the texts of an ENUM or SET; "" for bytes and for other types."""
+    is_listed = kind.Tp in (TypeCode.ENUM, TypeCode.SET) and kind.Collate != "binary"
+    return kind.Collate if is_listed else ""
+
+
 def fraction_digits(kind: FieldType) -> int:
     """The number of fractional digits of a temporal type."""
     return max(0, kind.Decimal) if family_of(kind) in (Family.DATETIME, Family.TIME) else 0

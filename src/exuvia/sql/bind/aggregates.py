@@ -24,10 +24,10 @@ from exuvia.base.mysql_errors import (
     ErrWrongArguments,
 )
 from exuvia.base.types import Family, FieldType, TypeCode
-from exuvia.sql import types
+from exuvia.sql import types, walks
 from exuvia.sql.bind import cast as casts
 from exuvia.sql.bind.scope import Binder, Scope, local, place_of, stored
-from exuvia.sql.expr import COERCIBLE, Aggregate, Constant, Expr, Subquery, Windowed, walk
+from exuvia.sql.expr import Aggregate, Constant, Expr, Subquery, Windowed, walk
 from exuvia.sql.parse.syntax_error import Misplaced
 
 AGGREGATES = frozenset(
@@ -217,17 +217,38 @@ _AGGREGATE_TREES: dict[type, Binder] = {exp.GroupConcat: _group_concat}
 
 def _scalar(tree: exp.Expression, scope: Scope) -> Expr:
     inner = tree.this if isinstance(tree, exp.Subquery) else tree
+    only = None if scope.query is None else _only_value(inner)
+    if only is not None:
+        return scope.bind(only)
     planned = _planned(inner, scope)
     if len(planned.columns) != 1:
         raise ErrOperandColumns(1)
     kind = planned.columns[0].type
     subquery = Subquery(
         type=evolve(kind, Flag=kind.Flag & ~(1 | 2 | 4 | 8 | 512)),
-        coercibility=COERCIBLE,
+        coercibility=planned.levels[0],
         kind="scalar",
         query=planned,
     )
     return local(subquery, scope.zone) if kind.Tp == TypeCode.TIMESTAMP else subquery
+
+
+def _only_value(query: exp.Expression) -> exp.Expression | None:
+    """The expression of a query without FROM and other clauses, which MySQL replaces by it: the
+    quotient in `(SELECT 1 / 3) * 3` keeps its digits. None for other queries and for aggregates."""
+    if not isinstance(query, exp.Select) or len(query.expressions) != 1:
+        return None
+    if any(value for name, value in query.args.items() if name != "expressions"):
+        return None
+    only = query.expressions[0]
+    value: exp.Expression = only.this if isinstance(only, exp.Alias) else only
+    if isinstance(value, exp.Column | exp.Star):
+        return None
+    for node in walks.walk(value):
+        named = isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATES
+        if named or isinstance(node, exp.AggFunc | exp.Window):
+            return None
+    return value
 
 
 def _exists(tree: exp.Exists, scope: Scope) -> Expr:

@@ -391,10 +391,10 @@ TEXT_TREES: dict[type, Binder] = {
 
 def _charset(name: str, arguments: list[Expr], scope: Scope) -> Expr:
     expect(name, arguments, 1, 1)
-    kind = arguments[0].type
-    is_text = types.family_of(kind) is Family.STRING
-    answer = (kind.Charset if name == "charset" else kind.Collate) if is_text else "binary"
-    return text_constant(answer, scope)
+    kind = types.JSON if arguments[0].family is Family.JSON else arguments[0].type
+    is_text = types.is_text_like(kind) or kind is types.JSON  # an ENUM and a SET, too
+    answer = (kind.Charset if name == "charset" else kind.Collate) if is_text else ""
+    return text_constant(answer or "binary", scope)
 
 
 def _coercibility(name: str, arguments: list[Expr], scope: Scope) -> Expr:
@@ -471,8 +471,10 @@ def call(name: str, arguments: Sequence[Expr], scope: Scope) -> Expr:
     letters = [function.kinds[min(n, len(function.kinds) - 1)] for n in range(count)]
     texts = [a for a, letter in zip(arguments, letters, strict=True) if letter in "Ss"]
     collate, coercibility = scope.collation, COERCIBLE
-    if any(text.family is Family.STRING for text in texts):
-        plain = [text for text in texts if text.family is Family.STRING]
+    plain = [
+        text for text in texts if text.family is Family.STRING or types.listed_collation(text.type)
+    ]
+    if plain:
         collate, coercibility = casts.merged_collation(plain, name, needed=False)
     binary = any(
         types.is_bytes(a.type) for a, k in zip(arguments, letters, strict=True) if k == "S"

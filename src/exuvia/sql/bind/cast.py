@@ -105,7 +105,7 @@ def to_text(expr: Expr, collate: str = "") -> Expr:
     """The expression as text: bytes are decoded, numbers and dates are printed."""
     if expr.family is Family.STRING:
         return expr
-    name = collate or "utf8mb4_bin"
+    name = collate or types.listed_collation(expr.type) or "utf8mb4_bin"
     return cast(expr, types.text(types.width_of(expr.type), charset_of(name), name))
 
 
@@ -161,12 +161,10 @@ def to_integer(expr: Expr) -> Expr:
 
 
 def to_datetime(expr: Expr) -> Expr:
-    """The expression as DATETIME; texts keep their fraction."""
+    """The expression as DATETIME; texts and decimals keep their fraction."""
     if expr.family is Family.DATETIME:
         return expr
-    if types.is_text_like(expr.type) or expr.family in (Family.FLOAT, Family.DECIMAL):
-        return cast(expr, types.datetime(6))
-    return cast(expr, types.datetime(types.fraction_digits(expr.type)))
+    return cast(expr, types.datetime(_fraction_of(expr)))
 
 
 def to_date(expr: Expr) -> Expr:
@@ -174,15 +172,22 @@ def to_date(expr: Expr) -> Expr:
 
 
 def to_time(expr: Expr) -> Expr:
-    """The expression as TIME; texts keep their fraction."""
+    """The expression as TIME; texts and decimals keep their fraction."""
     if expr.family is Family.TIME:
         return expr
-    digits = types.fraction_digits(expr.type)
-    if types.is_text_like(expr.type) or expr.family in (Family.FLOAT, Family.DECIMAL):
-        digits = 6
-        if isinstance(expr, Constant) and isinstance(expr.value, str):
-            digits = min(6, len(expr.value.partition(".")[2]))
+    digits = _fraction_of(expr)
+    if isinstance(expr, Constant) and isinstance(expr.value, str):
+        digits = min(6, len(expr.value.partition(".")[2]))
     return cast(expr, types.time(digits))
+
+
+def _fraction_of(expr: Expr) -> int:
+    """The fractional digits of a moment read from the expression."""
+    if types.is_text_like(expr.type) or expr.family is Family.FLOAT:
+        return 6
+    if expr.family is Family.DECIMAL:
+        return max(0, min(6, expr.type.Decimal))
+    return types.fraction_digits(expr.type)
 
 
 def to_json(expr: Expr) -> Expr:

@@ -361,7 +361,9 @@ Special = Callable[[str, list[Expr], Scope], Expr]
 def branches(values: Sequence[Expr], operation: str) -> tuple[list[Expr], FieldType, int]:
     """The possible values of a choice, converted to their common type; (values, type, level)."""
     collate, coercibility = merged_collation(values, operation, needed=False)
-    texts = any(value.family is Family.STRING for value in values)
+    texts = any(
+        value.family is Family.STRING or types.listed_collation(value.type) for value in values
+    )
     pair = (charset_of(collate), collate) if texts and collate != "binary" else None
     kind = types.merged([value.type for value in values], pair)
     if kind.Tp == TypeCode.NULL:

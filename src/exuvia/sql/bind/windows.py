@@ -43,7 +43,7 @@ from exuvia.sql.bind import cast as casts
 from exuvia.sql.bind.aggregates import AGGREGATES, bound_aggregate
 from exuvia.sql.bind.operators import branches, moved
 from exuvia.sql.bind.scope import Binder, Scope, all_stored, local, stored
-from exuvia.sql.expr import COERCIBLE, Expr, FrameBound, Windowed, WindowFrame, is_constant
+from exuvia.sql.expr import NUMERIC, Expr, FrameBound, Windowed, WindowFrame, is_constant
 from exuvia.sql.parse.syntax_error import Misplaced
 
 RANKINGS: dict[str, tuple[int, int]] = {
@@ -81,7 +81,7 @@ def _window(tree: exp.Window, scope: Scope) -> Expr:
     if name in AGGREGATES:
         bound_call = bound_aggregate(name, call.expressions, scope, within_window=True)
         name, arguments, distinct = bound_call.function, bound_call.arguments, bound_call.distinct
-        kind = bound_call.type
+        kind, level = bound_call.type, bound_call.coercibility
     elif name not in RANKINGS:
         raise ErrNotSupportedYet(f"{name} OVER")
     else:
@@ -89,7 +89,7 @@ def _window(tree: exp.Window, scope: Scope) -> Expr:
         function_arguments = [scope.bind(argument) for argument in call.expressions]
         if not least <= len(function_arguments) <= most:
             raise ErrWrongParamcountToNativeFct(name)
-        distinct = False
+        distinct, level = False, NUMERIC
         if name in ("percent_rank", "cume_dist"):
             kind, function_arguments = types.DOUBLE, []
         elif name in ("row_number", "rank", "dense_rank", "ntile"):
@@ -98,14 +98,15 @@ def _window(tree: exp.Window, scope: Scope) -> Expr:
             picked, zone = all_stored(function_arguments[::2])
             function_arguments[::2] = picked
             kind = evolve(function_arguments[0].type, Flag=function_arguments[0].type.Flag & ~1)
+            level = function_arguments[0].coercibility
             if len(function_arguments) == 3:
-                (function_arguments[0], function_arguments[2]), kind, _ = branches(
+                (function_arguments[0], function_arguments[2]), kind, level = branches(
                     (function_arguments[0], function_arguments[2]), name
                 )
         arguments = tuple(function_arguments)
     windowed = Windowed(
         type=kind,
-        coercibility=COERCIBLE,
+        coercibility=level,
         function=name,
         arguments=arguments,
         partition=partition,

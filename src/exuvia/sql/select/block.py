@@ -55,6 +55,7 @@ from exuvia.sql.select.tree import (
     Commons,
     Frame,
     FromItem,
+    FromLeaf,
     QueryTree,
     SelectItem,
     TableRef,
@@ -375,15 +376,13 @@ def _equalities(where: Expr | None) -> list[tuple[Expr, Expr]]:
 def _by_keys(known: set[int], frame: Frame) -> set[int]:
     """Columns of tables one of whose keys is determined."""
     found: set[int] = set()
-    tables = [scan for scan in frame.build.scans if isinstance(scan, TableScan)]
-    titles = {scan.title.lower(): scan.table for scan in tables}
-    by_table: dict[str, list[int]] = {}
-    for field in frame.fields:
-        by_table.setdefault(field.table.lower(), []).append(field.position)
-    for title, positions in by_table.items():
-        table = titles.get(title)
-        if table is None:
+    by_item: dict[FromLeaf, list[int]] = {}
+    for position, (item, _) in enumerate(frame.sources):
+        by_item.setdefault(item, []).append(position)
+    for item, positions in by_item.items():
+        if not isinstance(item, TableRef) or not isinstance(item.scan, TableScan):
             continue
+        table = item.scan.table
         names = {frame.fields[p].name.lower() for p in positions if p in known}
         handle = table.info.pk_is_handle and (
             each.name.L for each in table.info.public_columns if each.type.Flag & Flag.PRI_KEY

@@ -105,6 +105,7 @@ _REPEATABLE = frozenset(
     ("random_bytes", "sysdate", "tidb_is_ddl_owner", "uuid", "validate_password_strength")
 )
 _WITHOUT_ARGUMENTS = frozenset(("rand", "last_insert_id"))
+_VOLATILE = -1  # among offsets of outer frames: the query has another value each time, by RAND()
 Rows = Callable[[Row], Iterable[Row]]
 """From the row of the block around a query to the rows of the query."""
 Extend = Callable[[Row], Iterator[Row]]
@@ -196,6 +197,7 @@ class CompiledQuery:
         self._offsets: dict[Frame, int] = {}
         self._bases: dict[CommonTable, _Common] = {}
         self._compiled: dict[tuple[QueryTree, int], tuple[Rows, frozenset[int]]] = {}
+        self._served: _Condition | None = None  # by the dictionary that was made last
         self._outer = [set[int]()]  # offsets of outer frames, used by the queries being compiled
         self._used: dict[FromLeaf, set[int]] = {}
 
@@ -277,9 +279,11 @@ class CompiledQuery:
         return lambda row: ([values[place]] for values in inner(row))
 
     def _once(self, query: QueryTree, base: int) -> tuple[Rows, frozenset[int]]:
-        """As `_correlated`; a query that does not depend on the row around it is computed once."""
+        """As `_correlated`; a query that does not depend on the row around it is computed once.
+
+        So are the rows of FROM, even if they have RAND()."""
         rows, outer = self._correlated(query, base)
-        if outer:
+        if outer - {_VOLATILE}:
             return rows, outer
         cached: list[list[Row]] = self._cache()
 
@@ -343,6 +347,8 @@ class CompiledQuery:
     def _row_values(self, query: RowValues, base: int) -> Rows:
         if not all(_is_repeatable(expr) for row in query.rows for expr in row):
             raise _LeftToDuckDB
+        if any(_is_volatile(expr) for row in query.rows for expr in row):
+            self._outer[-1].add(_VOLATILE)
         self._offsets[query.frame] = base
         place = self._placing(query.frame, {}, base)
         rows = [[compile_expression(place(expr)) for expr in row] for row in query.rows]
@@ -370,6 +376,8 @@ class CompiledQuery:
         exprs += [expr for expr in (block.where, block.having) if expr is not None] + block.group
         if block.rollup or not all(_is_repeatable(expr) for expr in exprs):
             raise _LeftToDuckDB
+        if any(map(_is_volatile, exprs)):
+            self._outer[-1].add(_VOLATILE)
         selected = [item.expr for item in block.items]
         if any(key in selected and _is_volatile(key) for key, _ in block.order):
             raise _LeftToDuckDB  # the value that is shown is the one to sort by
@@ -510,7 +518,9 @@ class CompiledQuery:
 
     def _subquery(self, expr: Subquery, place: Callable[[Expr], Expr], width: int) -> Expr:
         query: QueryTree = expr.query
-        rows, _ = self._once(query, width)
+        rows, outer = self._correlated(query, width)
+        if not outer:
+            rows, _ = self._once(query, width)
         if expr.kind == "scalar":
 
             def scalar(row: Row, env: Env) -> Value:
@@ -670,7 +680,13 @@ class CompiledQuery:
             tests = [c for c in now if not conditions[c].is_whole]
             if not waiting:
                 tests += [c for c, condition in enumerate(conditions) if condition.is_whole]
-            loops.append(self._filtered(loop, [conditions[c].holds for c in tests]))
+            holds = [
+                _quiet(conditions[c].holds)
+                if conditions[c] is self._served
+                else conditions[c].holds
+                for c in tests
+            ]
+            loops.append(self._filtered(loop, holds))
         return _nested(loops)
 
     def _filtered(self, loop: Extend, tests: Sequence[Callable[[Row, Env], bool]]) -> Extend:
@@ -830,6 +846,7 @@ class CompiledQuery:
                     continue
                 assert isinstance(condition.expr, Call)
                 collate = condition.expr.extra[0] if condition.expr.extra else ""
+                self._served = condition
                 return self._by_dictionary(rows, start, end, own, other, collate)
         return None
 
@@ -1066,6 +1083,18 @@ def _key(kind: FieldType, collate: str) -> Callable[[Value], Value]:
     if kind.Tp != TypeCode.NULL and kind.family is Family.STRING and collate:
         return equal_key(evolve(kind, Collate=collate))
     return equal_key(kind)
+
+
+def _quiet(holds: Callable[[Row, Env], bool]) -> Callable[[Row, Env], bool]:
+    """A condition without warnings, which the dictionary of its values has given already."""
+
+    def run(row: Row, env: Env) -> bool:
+        warnings = len(env.warnings)
+        outcome = holds(row, env)
+        del env.warnings[warnings:]
+        return outcome
+
+    return run
 
 
 def _is_volatile(expr: Expr) -> bool:

@@ -39,7 +39,7 @@ from exuvia.sql.bind.binding import Binding
 from exuvia.sql.bind.scope import Field, Scope, local, nullable
 from exuvia.sql.env import Compiled
 from exuvia.sql.evaluate.compile import compile_expression
-from exuvia.sql.expr import COERCIBLE, MEMBER, Constant, Expr, Subquery
+from exuvia.sql.expr import MEMBER, Constant, Expr, Subquery
 from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.result import OutputColumn
 from exuvia.sql.select.scan import HANDLE_NAME, Scan
@@ -89,7 +89,7 @@ class QueryTree(msgspec.Struct, kw_only=True, eq=False):
         alone = OneColumn(columns=[column], levels=[self.levels[place]], inner=self, place=place)
         value = Subquery(
             type=nullable(column.type),
-            coercibility=COERCIBLE,
+            coercibility=self.levels[place],
             kind="scalar",
             query=alone,
             operator=MEMBER,
