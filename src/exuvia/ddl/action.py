@@ -140,6 +140,7 @@ class Action(NamedTuple):
     frees_name: bool = False  # crosses earlier: another sub-job may use the column's name
     names_for_later: bool = False  # later sub-jobs of the statement may use the names it creates
     former_name: Callable[[Job], str] | None = None  # the former name of the column it changes
+    for_new_rows: bool = False  # it concerns no existing row: new indexes do not depend on it
     uses: Uses | None = None  # the elements of the table that it changes or depends on
     judged: Judged = Judged.NOTHING
     # a CHECK of the same statement is validated with the columns as changed

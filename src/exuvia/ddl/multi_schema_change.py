@@ -259,7 +259,8 @@ def check_together(table: TableInfo, jobs: Iterable[Job], *, as_mysql: bool = Fa
     if as_mysql:
         changed = {former(part) for part in parts if (former := kind_of(part).former_name)}
         replaced = _replaced(columns)
-        judged = [use for part in parts for use in _uses_but_keys_on(part, changed | replaced)]
+        apart = changed | replaced | _with_new_defaults(parts)
+        judged = [use for part in parts for use in _uses_but_keys_on(part, apart)]
         judged = [use for use in judged if use.verb != "drop" or use.name not in replaced]
         again = _replaced(indexes)
         _once([use for use in indexes if use.verb != "drop" or use.name not in again])
@@ -291,6 +292,16 @@ def check_together(table: TableInfo, jobs: Iterable[Job], *, as_mysql: bool = Fa
         index = table.index(use.name)
         if use.verb == "modify" and index is not None and index.id in dropped_indexes:
             raise ErrKeyDoesNotExist(index.idx_name.O, table.name.O)
+
+
+def _with_new_defaults(parts: list[Job]) -> set[str]:
+    """The columns that get another default, which concerns no existing row."""
+    return {
+        use.name
+        for part in parts
+        if kind_of(part).for_new_rows and (of := kind_of(part).uses)
+        for use in of(part)
+    }
 
 
 def _replaced(uses: list[ElementUse]) -> set[str]:

@@ -1084,6 +1084,7 @@ SET_DEFAULT = load(
         refuses=(table_is_missing, column_is_gone),
         path=(Step(ABSENT, PUBLIC, edit=put_default),),
         mixes=True,
+        for_new_rows=True,
         uses=_uses_of_default,
     )
 )

@@ -158,7 +158,8 @@ def add_column(at: AlterContext, spec: AddColumn) -> Job | None:
         raise ErrBadField(spec.after, table.name.O)
     if written.default is not None and sequence_named(written.default) is not None:
         raise ErrAddColumnWithSequenceAsDefault(written.name)
-    if written.default is not None and written.default_is_expr:
+    any_call = at.modes.default_calls
+    if written.default is not None and written.default_is_expr and not any_call:
         check_one_value(written.default)
     info = column_info(written, len(table.cols), (table.charset, table.collate), False, at.modes)
     refuse_new_charsets(at.reader, (info.type.Charset,))
@@ -183,7 +184,8 @@ def add_column(at: AlterContext, spec: AddColumn) -> Job | None:
             _check_fill_nodes(at, written.name)
             if "STRICT" not in at.reader.variable("sql_mode"):
                 info = evolve(info, change_state_info={LENIENT: True})
-    info = with_origin_default(info, at.reader.context.utc_now, at.reader.context.zone)
+    context = at.reader.context
+    info = with_origin_default(info, context.utc_now, context.zone, any_call)
     first = at.first_number if written.auto_increment else 1
     return requests.add_column(
         at.database, table, info, spec.after, replaces=replaces, first=first, query=at.text

@@ -102,6 +102,7 @@ class Modes(NamedTuple):
     fulltext        the table records the names of FULLTEXT keys, because programs for MySQL
                     drop such keys
     keyed_numbers   an index must begin with the AUTO_INCREMENT column, as in MySQL
+    default_calls   DEFAULT (expression) may call any function without effects, as in MySQL
     """
 
     strict: bool = True
@@ -119,6 +120,7 @@ class Modes(NamedTuple):
     engines: bool = False
     fulltext: bool = False
     keyed_numbers: bool = False
+    default_calls: bool = False
 
 
 STRICT = Modes()
@@ -147,7 +149,8 @@ def modes_of(reader: "SchemaReader", warn: Warn, note: Warn = _silent) -> Modes:
     as_mysql = variable("exuvia_compatibility") == "mysql"
     notes_fulltext = as_mysql and not before_0_5(reader.txn)
     more = zero_parts, collations, engines, notes_fulltext, as_mysql
-    return Modes(strict, zero_dates, warn, note, reader.zone, *facts, *more)
+    modes = Modes(strict, zero_dates, warn, note, reader.zone, *facts, *more)
+    return modes._replace(default_calls=as_mysql)
 
 
 # -- what a builder returns ------------------------------------------------------------------------

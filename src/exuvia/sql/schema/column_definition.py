@@ -75,6 +75,7 @@ from exuvia.sql.bind.scope import Scope
 from exuvia.sql.charsets import CHARSETS, Defaults, resolve
 from exuvia.sql.env import PlainEnv
 from exuvia.sql.evaluate.compile import compile_expression
+from exuvia.sql.functions import FUNCTIONS, session_functions
 from exuvia.sql.nodes import ColumnDefinition, DataType, Tree
 from exuvia.sql.parse.restore import restored
 from exuvia.sql.parse.syntax_error import Misplaced
@@ -485,7 +486,10 @@ def with_default(info: ColumnInfo, written: ColumnDefinition, modes: Modes = STR
         return with_sequence(info, sequence)
     today = name_of(tree) in TODAY and info.type.family == Family.DATE
     if (written.default_is_expr or today) and not (is_now(tree) and info.type.Tp in _NOW_TYPES):
-        check_default(info.name.O, tree)
+        if modes.default_calls:
+            check_calls(info.name.O, tree)
+        else:
+            check_default(info.name.O, tree)
         return evolve(info, default=default_text(tree), default_is_expr=True)
     if isinstance(tree, exp.Null):
         if info.not_null:
@@ -677,16 +681,18 @@ _ZERO_TEXT = {
 }
 
 
-def with_origin_default(info: ColumnInfo, now: int, zone: tzinfo | None) -> ColumnInfo:
+def with_origin_default(
+    info: ColumnInfo, now: int, zone: tzinfo | None, any_call: bool = False
+) -> ColumnInfo:
     """The column with its value in existing rows. `now`: packed DATETIME in UTC. `zone`: the
-    session's.
+    session's. `any_call`: as `Modes.default_calls`.
 
     Raises 1674 for a DEFAULT (expression) that differs from row to row."""
     if info.is_generated:
         return info
     if info.default_is_expr:
         tree = parse_expression(str(info.default))
-        check_for_old_rows(tree)
+        check_for_old_rows(tree, any_call)
         expr = bind(tree, Scope.empty())
         env: Any = PlainEnv(now=shift_zone(now, None, zone), strict=True)
         env.utc_now, env.zone = now, zone
@@ -746,8 +752,9 @@ def _cut(now: int, digits: int) -> int:
 #     upper(substring_index(user(), '@', 1))             str_to_date('text', 'format')
 #     rand uuid uuid_to_bin json_object json_array json_quote current_date nextval
 #
-# Another function, or other arguments, is 3770. Other expressions are accepted as in MySQL. ADD
-# COLUMN needs one value for all existing rows: 1674 for a function with a value for each row.
+# Another function, or other arguments, is 3770. Other expressions are accepted as in MySQL. Mode
+# `mysql` accepts all functions without effects. ADD COLUMN needs one value for all existing rows:
+# 1674 for a function with a value for each row.
 
 _FORMATS = ("%Y-%m", "%Y-%m-%d", "%Y-%m-%d %H.%i.%s", "%Y-%m-%d %H:%i:%s")
 _NOW = frozenset(("now", "current_timestamp", "localtime", "localtimestamp"))
@@ -756,6 +763,10 @@ _JSON = frozenset(("json_object", "json_array", "json_quote"))
 _PLAIN_CALLS = _NOW | TODAY | _JSON | {"rand", "uuid", "uuid_to_bin", "nextval"}
 _ONE_VALUE = _NOW | TODAY | {"date_format", "str_to_date"}
 _MANY_VALUES = frozenset(("rand", "uuid", "uuid_to_bin", "replace", "upper"))
+_WITH_EFFECTS = frozenset(
+    ("benchmark", "found_rows", "get_lock", "is_free_lock", "is_used_lock", "last_insert_id")
+) | {"lastval", "load_file", "release_all_locks", "release_lock", "row_count", "setval", "sleep"}
+_OF_SESSIONS = frozenset(session_functions.FUNCTIONS)
 _WRONG = " with disallowed args"
 _DAYS = (exp.CurrentDate,)
 
@@ -783,6 +794,14 @@ def check_default(column: str, tree: exp.Expression) -> None:
         )
 
 
+def check_calls(column: str, tree: exp.Expression) -> None:
+    """Raises 3770 for a function with effects, and the errors of the expression, as in MySQL."""
+    for call in walks.find_all(tree, exp.Anonymous):
+        if call.name.lower() in _WITH_EFFECTS:
+            raise ErrDefValGeneratedNamedFunctionIsNotAllowed(column, call.name)
+    bind(tree, Scope.empty())
+
+
 def default_text(tree: exp.Expression) -> str:
     """The stored text of the expression."""
     return "CURRENT_DATE" if name_of(tree) in TODAY else restored(tree)
@@ -796,11 +815,23 @@ def check_one_value(tree: exp.Expression) -> None:
         raise ErrBinlogUnsafeSystemFunction()
 
 
-def check_for_old_rows(tree: exp.Expression) -> None:
-    """Raises 1674 for a default of ADD COLUMN without one common value for all existing rows."""
+def check_for_old_rows(tree: exp.Expression, any_call: bool) -> None:
+    """Raises 1674 for a default of ADD COLUMN without one common value for all existing rows.
+
+    `any_call`: as `Modes.default_calls`."""
     name = name_of(tree)
-    if name and name not in _ONE_VALUE:
+    if any_call:
+        names = [call.name.lower() for call in walks.find_all(tree, exp.Anonymous)]
+        varies = any(name in _OF_SESSIONS or _is_volatile(name) for name in names)
+    else:
+        varies = bool(name) and name not in _ONE_VALUE
+    if varies:
         raise ErrBinlogUnsafeSystemFunction()
+
+
+def _is_volatile(name: str) -> bool:
+    function = FUNCTIONS.get(name)
+    return function is not None and function.volatile
 
 
 def _text_of_call(tree: Tree) -> str | None:
