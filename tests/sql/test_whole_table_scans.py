@@ -87,6 +87,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     store.close()
 
 
+@pytest.fixture(autouse=True)
+def by_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The row engine would read so few rows by itself."""
+    monkeypatch.setattr("exuvia.sql.select.stream.MOST_STEPS", 0)
+
+
 def agrees(session: Session, name: str, columns: str = "*") -> None:
     by_rows = rows(session, f"SELECT {columns} FROM {name} ORDER BY id")
     assert len(by_rows) >= ROWS
@@ -139,7 +145,6 @@ def test_the_first_rows_are_those_of_a_whole_sort(
         return left(top, table, run, skip)
 
     monkeypatch.setattr(TopRows, "left", watched)
-    monkeypatch.setattr("exuvia.sql.select.stream.MOST_STEPS", 0)  # DuckDB runs it
     for column in COLUMNS:
         for limit in LIMITS[-1:]:
             query = (

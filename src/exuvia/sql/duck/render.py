@@ -217,7 +217,6 @@ class Functions:
         self.prefix = prefix
         self.env = env
         self.registered: list[tuple[str, Any, list[str], str, bool]] = []
-        self.bodies: dict[str, Expr] = {}  # expressions of the functions, for EXPLAIN
         self.failure: BaseException | None = None
         self.operations: list[tuple[str, bool, str]] = []  # sign, unsigned, text: for 1690
         self._names: dict[Any, str] = {}
@@ -235,7 +234,6 @@ class Functions:
             parameters = [duck.type_of(_rendered_type(leaf)) for leaf in leaves] or ["DOUBLE"]
             run = self._vectorised(body, len(leaves))
             self.registered.append((name, run, parameters, duck.type_of(expr.type), volatile))
-            self.bodies[name] = body
             if not volatile:
                 self._names[body] = name
         call_arguments = [

@@ -24,7 +24,7 @@ rows a join would leave out is not known before it has run.
 
 import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from datetime import tzinfo
 from functools import cached_property
@@ -52,15 +52,17 @@ from exuvia.sql.bind.binding import Binding
 from exuvia.sql.bind.scope import Scope, is_shifted
 from exuvia.sql.duck.render import size_of_text
 from exuvia.sql.evaluate.compile import compile_expression, may_be_long, predicate
-from exuvia.sql.expr import Column, Expr, Subquery, walk
+from exuvia.sql.expr import Column, Subquery, walk
 from exuvia.sql.nodes import Tree
 from exuvia.sql.result import OutputColumn, Result, Row
+from exuvia.sql.select import stream
 from exuvia.sql.select.block import bind_clauses, tell_scan
 from exuvia.sql.select.duck_sql import DuckSql
 from exuvia.sql.select.from_clause import NO_TABLE
 from exuvia.sql.select.query import bind_query
-from exuvia.sql.select.scan import HANDLE_NAME, Scan
+from exuvia.sql.select.scan import HANDLE_NAME, Scan, name_columns
 from exuvia.sql.select.stream import CompiledQueries, streamed
+from exuvia.sql.select.trace import Trace
 from exuvia.sql.select.tree import Block, Build, Frame, NamedTable, NotKept, QueryTree, With
 from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.plan import KeptPlan, Plan
@@ -240,47 +242,29 @@ class RelationalPlan(Plan):
         return self._duck.statement(self.query)
 
     @property
-    def block(self) -> Block | None:
-        """Its SELECT, if there is only one."""
-        return self._build.blocks[0] if len(self._build.blocks) == 1 else None
+    def most_steps(self) -> int:
+        """The rows that the row engine reads or combines before it leaves the query to DuckDB."""
+        return stream.MOST_STEPS
 
-    @property
-    def bodies(self) -> Mapping[str, Expr]:
-        """What its Python functions compute, by their names: columns are their arguments."""
-        return self._duck.functions.bodies
+    def trace(self) -> Trace:
+        """How the row engine would read the query, and why DuckDB has to run it. Reads no rows."""
+        trace, context = Trace(), self._build.context
+        streamed(self.query, context, trace)
+        for block in self._build.blocks:
+            tell_scan(block, context)
+        return trace
 
-    def physical(self) -> str:
-        """DuckDB's plan, in its JSON; nothing is read. Raises what a constant of the query does."""
-        import duckdb
-
-        from exuvia.sql.duck import engine as duck
-
-        build = self._build
-        cursor = duck.cursor()
-        text = f"EXPLAIN (FORMAT json) {self.sql}"
-        with ExitStack() as resources:
-            resources.callback(cursor.close)
-            resources.callback(self._unregister, cursor)
-            resources.enter_context(self._duck.functions.created_on(cursor))
-            for scan in build.scans:
-                cursor.register(scan.name, scan.unread())
-
-            def planned() -> Any:
-                return cursor.execute(text).fetchall()
-
-            try:
-                if len(build.scans) < MANY_SCANS:
-                    ((_, found),) = planned()
-                else:
-                    with interruption.current().telling(cursor.interrupt):
-                        ((_, found),) = apart_until(planned, _Reading().never, resources)
-            except (duckdb.Error, OSError, ValueError, RuntimeError) as error:
-                self._raise(error)
-        return str(found)
+    def traced(self, trace: Trace) -> list[Row] | None:
+        """The rows by the row engine, measured; None if DuckDB has to run the query."""
+        rows = streamed(self.query, self._build.context, trace)
+        if rows is not None:
+            _shift(rows, self._shifted, self._build.context.zone)
+        return rows
 
     def profiled(self, context: Context) -> tuple[list[Row], str]:
-        """The rows, and the plan with what each of its operators did, in DuckDB's JSON."""
+        """The rows by DuckDB, and its profile in JSON. Its columns have names to read."""
         self._is_profiled = True
+        name_columns(self.scans)
         return collected(self, context), self._profile
 
     def batches(self, context: Context) -> Iterator[Sequence[Row]]:
@@ -507,7 +491,7 @@ class LockedQuery(Plan):
         self._handles = _handles(node, sources)
         query = walks.copy(node)
         query.set("locks", None)
-        self.query = plan(query, context)
+        self.query: Plan = plan(query, context)
         self.columns = self.query.columns
 
     def run(self, context: Context) -> Result:

@@ -12,7 +12,7 @@ they are read into memory: only the columns used, by the access path chosen."""
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property, partial
@@ -53,6 +53,8 @@ class Scan(ABC):
     """What it is called in the query."""
     names: Sequence[str] = ()
     """Of its columns, where they are of no stored table."""
+    label = ""
+    """The title of its columns in DuckDB's profile, unique in the query; else they are numbered."""
 
     def __init__(self, name: str, kinds: Sequence[FieldType]) -> None:
         self.name = name
@@ -67,30 +69,35 @@ class Scan(ABC):
         """The SQL name of a column, which is now read."""
         if position not in self.used:
             self.used.append(position)
-        return f"{self.name}.{self.name}c{position}"
+        if self.label:
+            return f"{self.name}.{_quoted(self._column(position))}"
+        return f"{self.name}.{self._column(position)}"
+
+    def _column(self, position: int) -> str:
+        if not self.label:
+            return f"{self.name}c{position}"
+        return f"{self.label}.{self.title_of(position)}"
+
+    def title_of(self, position: int) -> str:
+        """The name of a column in the query."""
+        return self.names[position]
 
     @property
     def columns(self) -> list[str]:
-        """Names of what DuckDB reads, in order: no other scan of the statement has one of them, so
-        that what DuckDB says of its plan tells whose they are."""
-        return [f"{self.name}c{position}" for position in self.used] or [f"{self.name}one"]
+        """Names of what DuckDB reads, in order. No other scan of the statement has one of them."""
+        rows = f"{self.label}.*" if self.label else f"{self.name}one"
+        return [self._column(position) for position in self.used] or [rows]
 
     @abstractmethod
     def batches(self, context: Context) -> Iterator[Any]: ...
 
     def reader(self, context: Context) -> Any:
         """A reader for DuckDB, or a table when it is read more than once."""
-        return self._reader(self._watched(context))
-
-    def unread(self) -> Any:
-        """As `reader`, of no rows: for DuckDB to plan with."""
-        return self._reader(iter(()))
-
-    def _reader(self, batches: Iterator[Any]) -> Any:
         import pyarrow
 
         from exuvia.catalog.columns import arrow_type_of
 
+        batches = self._watched(context)
         if self.is_repeated:
             batches = _kept(batches)
         kinds = [arrow_type_of(self.kinds[position]) for position in self.used] or [pyarrow.int8()]
@@ -128,6 +135,17 @@ class Scan(ABC):
         remaining = iter(rows)
         while chunk := _some(remaining, longs):
             yield self._batch(chunk)
+
+
+def name_columns(scans: Sequence[Scan]) -> None:
+    """Name the columns as in the query, for DuckDB's profile. To be called before rendering."""
+    labels = Counter(scan.title for scan in scans)
+    for n, scan in enumerate(scans):
+        scan.label = scan.title if labels[scan.title] == 1 else f"{scan.title}#{n}"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _some(rows: Iterator[Row], longs: Sequence[int]) -> list[Row]:
@@ -367,6 +385,11 @@ class TableScan(Scan):
         self.terms: Any = None  # of sql/access/ranger.py: what the WHERE says of it
         self.top: TopRows | None = None
         self.row_terms: Sequence[Term] = ()  # what it says of the hidden id of a row
+
+    def title_of(self, position: int) -> str:
+        """The name of a column in the query."""
+        is_handle = position == self.handle_position
+        return HANDLE_NAME if is_handle else self.table.info.cols[position].name.O
 
     def batches(self, context: Context) -> Iterator[Any]:
         """The rows of the transaction's snapshot, own writes merged in."""

@@ -27,7 +27,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from functools import partial
-from itertools import islice
+from itertools import islice, takewhile
 from sys import maxsize
 from typing import Any, NamedTuple
 
@@ -58,6 +58,7 @@ from exuvia.sql.expr import (
     Constant,
     Expr,
     Outer,
+    Parameter,
     Subquery,
     Windowed,
     columns_of,
@@ -72,6 +73,15 @@ from exuvia.sql.parse.literals import TypedValue
 from exuvia.sql.result import Row
 from exuvia.sql.select.folding import Fold, distinct, fold_of, in_digits, row_keys
 from exuvia.sql.select.scan import RowsScan, TableScan
+from exuvia.sql.select.trace import (
+    LoopCondition,
+    LoopKey,
+    ReadLoop,
+    Test,
+    Trace,
+    conjuncts_of,
+    subqueries_in,
+)
 from exuvia.sql.select.tree import (
     ROW_ID_AT,
     Block,
@@ -94,6 +104,7 @@ from exuvia.sql.select.tree import (
     With,
 )
 from exuvia.sql.statement.context import Context
+from exuvia.sql.statement.measure import MeasuredStep
 
 MOST_STEPS = 3000
 """Rows that are read or combined before DuckDB takes over: what both do in ten milliseconds."""
@@ -113,12 +124,14 @@ Extend = Callable[[Row], Iterator[Row]]
 
 
 class _LeftToDuckDB(Exception):
-    """The query is not for this engine."""
+    """The query is not for this engine. Its text, which EXPLAIN shows, names the reason."""
 
 
-def streamed(query: QueryTree, context: Context) -> list[Row] | None:
-    """The rows of a query; None, without any effect, if DuckDB has to run it."""
-    compiled = CompiledQuery(query)
+def streamed(query: QueryTree, context: Context, trace: Trace | None = None) -> list[Row] | None:
+    """The rows of a query; None, without any effect, if DuckDB has to run it.
+
+    `trace` is filled. If it has no watch, the query is only compiled: the rows are []."""
+    compiled = CompiledQuery(query, trace)
     try:
         return compiled.run(context)
     finally:
@@ -162,9 +175,10 @@ class _Common(NamedTuple):
 
 class _Condition(NamedTuple):
     """A part of WHERE or ON. `needs`: the places of the columns that it names; `is_whole`: it is
-    evaluated when all are read, whatever it names."""
+    evaluated when all are read, whatever it names. `bound`: as it was bound."""
 
     expr: Expr
+    bound: Expr
     needs: frozenset[int]
     is_whole: bool
     holds: Callable[[Row, Env], bool]
@@ -186,8 +200,10 @@ class CompiledQuery:
     _context: Context
     _interruption: Interruption
 
-    def __init__(self, query: QueryTree) -> None:
+    def __init__(self, query: QueryTree, trace: Trace | None = None) -> None:
         self._query = query
+        self._trace = trace
+        self._is_run = trace is None or trace.watch is not None  # else it is only compiled
         self._rows: Rows | None = None
         self.is_reusable = self.is_for_duckdb = False
         self._has_values = False
@@ -206,14 +222,14 @@ class CompiledQuery:
         warnings, tracker = len(context.warnings), context.tracker
         claimed, passing = tracker.kept, tracker.passing
         self._context, self._interruption = context, current()
-        self._left, self._bytes = MOST_STEPS, 0
+        self._left, self._bytes, reason = MOST_STEPS, 0, "memory"
         try:
             if self._rows is None:
                 self._compile()
                 assert self._rows is not None
-            return list(self._rows([]))
-        except _LeftToDuckDB:
-            pass
+            return list(self._rows([])) if self._is_run else []
+        except _LeftToDuckDB as left:
+            reason = str(left)
         except Refused as error:
             if error.code != ErrMemoryExceedForQuery.code:  # DuckDB may need less memory
                 raise
@@ -222,8 +238,13 @@ class CompiledQuery:
             tracker.kept = claimed
             for cache in self._caches:
                 cache.clear()
+            if self._trace is not None:
+                self._trace.steps = MOST_STEPS - self._left
             del self._context, self._interruption
         del context.warnings[warnings:]
+        if self._trace is not None:
+            self._trace.loops.clear()
+            self._trace.leave(reason)
         return None
 
     def _compile(self) -> None:
@@ -249,21 +270,31 @@ class CompiledQuery:
     def _step(self, count: int = 1) -> None:
         self._left -= count
         if self._left < 0:
-            raise _LeftToDuckDB
+            raise _LeftToDuckDB(f"more than {MOST_STEPS} rows were read or combined")
         if self._interruption.reason is not None:
             raise self._interruption.reason
+
+    def _leave(self, reason: str) -> None:
+        """DuckDB has to run the query. EXPLAIN goes on, to show it whole."""
+        if self._is_run or self._trace is None:
+            raise _LeftToDuckDB(reason)
+        self._trace.leave(reason)
 
     # -- queries -----------------------------------------------------------------------------------
 
     def query(self, query: QueryTree, base: int) -> Rows:
         """The rows of a query. `base`: the length of the row around it."""
+        rows, trace = self._plain_query(query, base), self._trace
+        return rows if trace is None else trace.rows(trace.step(query), rows)
+
+    def _plain_query(self, query: QueryTree, base: int) -> Rows:
         if isinstance(query, Block):
             return self._block(query, base)
         if isinstance(query, SetOperation):
             return self._set_operation(query, base)
         if isinstance(query, With):
             if query.recursive and any(table.recursion for table in query.tables):
-                raise _LeftToDuckDB
+                raise _LeftToDuckDB("a recursive common table expression")
             for table in query.tables:
                 assert table.query is not None
                 rows, outer = self._once(table.query, base)
@@ -318,12 +349,15 @@ class CompiledQuery:
                 for rows, calls in parts
             ]
             result = lists[0]
-            for step, more in zip(query.steps, lists[1:], strict=True):
+            for n, (step, more) in enumerate(zip(query.steps, lists[1:], strict=True)):
                 if step.word == "UNION":
                     result = result + more
-                    result = distinct(result, query.columns) if step.distinct else result
                 else:
                     result = self._matched(result, more, query, step.word, step.distinct)
+                    self._count(query, f"matched {n}", result)
+                if step.distinct:
+                    result = distinct(result, query.columns)
+                self._count(query, str(n), result)
             return self._ordered(result, query, query.order, query.limit)
 
         return run
@@ -332,7 +366,7 @@ class CompiledQuery:
         self, rows: list[Row], others: list[Row], query: SetOperation, word: str, once: bool
     ) -> list[Row]:
         """The rows that are among the others (INTERSECT), or are not (EXCEPT). NULL equals NULL.
-        `once`: each one once; else the second of two equal rows needs a second other one."""
+        Without `once` the second of two equal rows needs a second other one."""
         keys = row_keys([*rows, *others], query.columns)
         count = Counter(keys[len(rows) :])
         result = []
@@ -342,11 +376,15 @@ class CompiledQuery:
                 count[key] -= 1
             if is_there == (word == "INTERSECT"):
                 result.append(row)
-        return distinct(result, query.columns) if once else result
+        return result
+
+    def _count(self, query: QueryTree, part: str, rows: Sequence[Row]) -> None:
+        if self._trace is not None:
+            self._trace.step(query, part).count(len(rows))
 
     def _row_values(self, query: RowValues, base: int) -> Rows:
         if not all(_is_repeatable(expr) for row in query.rows for expr in row):
-            raise _LeftToDuckDB
+            raise _LeftToDuckDB("a function with an effect")
         if any(_is_volatile(expr) for row in query.rows for expr in row):
             self._outer[-1].add(_VOLATILE)
         self._offsets[query.frame] = base
@@ -375,12 +413,13 @@ class CompiledQuery:
         exprs = [item.expr for item in block.items] + [key for key, _ in block.order]
         exprs += [expr for expr in (block.where, block.having) if expr is not None] + block.group
         if block.rollup or not all(_is_repeatable(expr) for expr in exprs):
-            raise _LeftToDuckDB
+            raise _LeftToDuckDB("ROLLUP" if block.rollup else "a function with an effect")
         if any(map(_is_volatile, exprs)):
             self._outer[-1].add(_VOLATILE)
         selected = [item.expr for item in block.items]
         if any(key in selected and _is_volatile(key) for key, _ in block.order):
-            raise _LeftToDuckDB  # the value that is shown is the one to sort by
+            # the value that is shown is the one to sort by
+            raise _LeftToDuckDB("ORDER BY a function without a fixed value")
         self._offsets[frame] = base
         width = base + len(frame.fields)
         extend = self._source(block, base, width)
@@ -390,7 +429,11 @@ class CompiledQuery:
             groups = self._groups(block, exprs, places, base, width)
             width += len(places)
         place = self._placing(frame, places, width)
-        having = None if block.having is None else predicate(place(block.having))
+        having: Test | None = None if block.having is None else predicate(place(block.having))
+        trace = self._trace
+        if trace is not None:
+            groups = groups and trace.rows(trace.step(block, "groups"), groups)
+            having = having and trace.test(trace.step(block, "having"), having)
         items = [place(item.expr) for item in block.items]
         calls = [_finished(item, own.expr) for item, own in zip(items, block.items, strict=True)]
         longs = [n for n, item in enumerate(items) if may_be_long(item)]
@@ -417,6 +460,7 @@ class CompiledQuery:
             if not block.distinct:
                 return result
             unique = distinct(result, block.columns)
+            self._count(block, "distinct", unique)
             return islice(unique, *_bounds(limit, env)) if limit else unique
 
         return run
@@ -452,11 +496,11 @@ class CompiledQuery:
             if isinstance(node, Aggregate) and node not in places:
                 fold = fold_of(self._of_rows(node, place))
                 if fold is None:
-                    raise _LeftToDuckDB
+                    raise _LeftToDuckDB(f"{node.function.upper()} of a group")
                 places[node] = width + len(places)
                 folds.append(fold)
         if len(places) != len(set(places.values())) or len(places) != len(computed) + len(folds):
-            raise _LeftToDuckDB  # two grouping expressions are equal
+            raise _LeftToDuckDB("GROUP BY of two equal expressions")
 
         def run(rows: Iterable[Row], first: Row) -> Iterator[Row]:
             env = self._context
@@ -505,7 +549,7 @@ class CompiledQuery:
                 owner = None if owner is None else owner.parent
             offset = None if owner is None else self._offsets.get(owner)
             if owner is None or offset is None:
-                raise _LeftToDuckDB
+                raise _LeftToDuckDB("a column of a query further out")
             item, source = owner.sources[expr.position]
             self._used.setdefault(item, set()).add(source)
             self._outer[-1].add(offset)
@@ -513,7 +557,8 @@ class CompiledQuery:
         if isinstance(expr, Subquery):
             return self._subquery(expr, self._placing(frame, places, width), width)
         if isinstance(expr, Aggregate | Windowed):
-            raise _LeftToDuckDB
+            is_window = isinstance(expr, Windowed)
+            raise _LeftToDuckDB("a window function" if is_window else "an aggregate of a window")
         return None
 
     def _subquery(self, expr: Subquery, place: Callable[[Expr], Expr], width: int) -> Expr:
@@ -544,7 +589,7 @@ class CompiledQuery:
         """IN, ANY and ALL: each row of the query is compared, as a part of the row around it."""
         query: QueryTree = expr.query
         if expr.operator == MEMBER or expr.kind not in ("in", SEMI, "any", "all"):
-            raise _LeftToDuckDB
+            raise _LeftToDuckDB("a row compared with a query")
         sign = "=" if expr.kind in ("in", SEMI) else expr.operator
         zone = self._context.zone
         terms = []
@@ -578,15 +623,13 @@ class CompiledQuery:
         """From a row without columns of the block to those that WHERE keeps."""
         place = self._placing(block.frame, {}, width)
         conditions = []
-        for part in [] if block.where is None else _conjuncts(block.where):
-            conditions += self._conditions(place(self._listed(part, width)), base)
+        for part in [] if block.where is None else conjuncts_of(block.where):
+            conditions += self._conditions(place(self._listed(part, width)), base, part)
         if block.source is None:
-
-            def only(row: Row) -> Iterator[Row]:
-                if all(condition.holds(row, self._context) for condition in conditions):
-                    yield row
-
-            return only
+            tests = [condition.holds for condition in conditions]
+            if self._trace is not None:
+                tests = self._trace.tests(self._traced_loop(block, None, conditions, None), tests)
+            return self._filtered(lambda row: iter((row,)), tests)
         items = [_Item(block.source, range(base, width))]
         return self._loops(items, conditions, block, base, frozenset())
 
@@ -604,7 +647,7 @@ class CompiledQuery:
         self._has_values = True
         warnings = len(self._context.warnings)
         try:
-            values = [row[0] for row in rows([None] * width)]
+            values = [row[0] for row in rows([None] * width)] if self._is_run else [None]
         except Refused:  # an error only if a row needs the list
             if self._interruption.reason is not None:
                 raise
@@ -619,21 +662,36 @@ class CompiledQuery:
         )
 
         def item_of(value: Value) -> Expr:
-            constant = Constant(type=kind, coercibility=level, value=value)
+            constant: Expr = Constant(type=kind, coercibility=level, value=value)
+            if not self._is_run:
+                constant = Parameter(type=kind, coercibility=level, index=-1)
             return replaced(item, lambda node: constant if node == column else None)
 
         return boolean("in", needle, *map(item_of, values), extra=(collate, True))
 
-    def _conditions(self, expr: Expr, base: int) -> list[_Condition]:
+    def _conditions(self, expr: Expr, base: int, bound: Expr) -> list[_Condition]:
         """The parts of a condition that all must be true."""
         conditions = []
-        for part in _conjuncts(expr):
+        for part in conjuncts_of(expr):
             needs = frozenset(position for position in columns_of(part) if position >= base)
             is_whole = any(
                 isinstance(node, ComputedValue) or _has_own_value(node) for node in walk(part)
             )
-            conditions.append(_Condition(part, needs, is_whole, predicate(part)))
+            conditions.append(_Condition(part, bound, needs, is_whole, predicate(part)))
         return conditions
+
+    def _traced_loop(
+        self,
+        key: LoopKey,
+        item: FromItem | None,
+        conditions: Sequence[_Condition],
+        access: "_Access | None",
+    ) -> ReadLoop:
+        """The next loop in the trace."""
+        assert self._trace is not None
+        checked = [LoopCondition(c.bound, c.is_whole, MeasuredStep()) for c in conditions]
+        path, by = (None, ()) if access is None else (access.path, access.by)
+        return self._trace.add(key, ReadLoop(item, checked, path, by))
 
     def _loops(
         self,
@@ -644,13 +702,14 @@ class CompiledQuery:
         read: frozenset[int],
     ) -> Extend:
         """Nested loops over items, in the best order. `read`: places that are read already."""
+        key, trace = items[0].item, self._trace
         items, conditions = self._flat(items, list(conditions), block, base)
         owner = {place: n for n, item in enumerate(items) for place in item.places}
         missing = [{owner[place] for place in c.needs if place in owner} for c in conditions]
         touching: list[list[int]] = [[] for _ in items]  # conditions, by item
         for c, owners in enumerate(missing):
             if any(place not in owner and place not in read for place in conditions[c].needs):
-                raise _LeftToDuckDB
+                raise _LeftToDuckDB("a condition on columns that are read later")
             for n in owners:
                 touching[n].append(c)
         linked = [{m for c in touching[n] for m in missing[c]} for n in range(len(items))]
@@ -668,28 +727,41 @@ class CompiledQuery:
                 if isinstance(items[best].item, Join)
                 else [conditions[c] for c in touching[best]]
             )
-            loop = self._loop(items[best], ready[best], own, block, base, read)
-            read |= frozenset(items[best].places)
-            for n in linked[best]:
-                ready.pop(n, None)  # more of its conditions may serve a key
             now = [c for c in range(len(conditions)) if not loops and not missing[c]]
             for c in touching[best]:
                 missing[c].discard(best)
                 if not missing[c]:
                     now.append(c)
-            tests = [c for c in now if not conditions[c].is_whole]
+            places, access = frozenset(items[best].places), ready[best]
+            tests = [conditions[c] for c in now if not conditions[c].is_whole]
+            tests.sort(key=lambda condition: not condition.needs <= places)
             if not waiting:
-                tests += [c for c, condition in enumerate(conditions) if condition.is_whole]
-            holds = [
-                _quiet(conditions[c].holds)
-                if conditions[c] is self._served
-                else conditions[c].holds
-                for c in tests
+                tests += [condition for condition in conditions if condition.is_whole]
+            holds = [condition.holds for condition in tests]
+            is_read_once = access.current is None and not isinstance(items[best].item, Join)
+            early = 0
+            if is_read_once and (loops or read):  # else each row is met once
+                alone = (set() < columns_of(test.expr) <= places for test in tests)
+                early = sum(takewhile(bool, alone))
+            note = None
+            if trace is not None:
+                note = self._traced_loop(key, items[best].item, tests, access)
+                note.early, note.is_repeated = early, access.current is not None
+                holds = trace.tests(note, holds)
+            loop = self._loop(items[best], access, own, block, base, read, holds[:early])
+            if note is not None and trace is not None:
+                loop = trace.rows(note.joined, loop)
+            read |= places
+            for n in linked[best]:
+                ready.pop(n, None)  # more of its conditions may serve a key
+            late = [
+                _quiet(test) if condition is self._served else test
+                for condition, test in zip(tests[early:], holds[early:], strict=True)
             ]
-            loops.append(self._filtered(loop, holds))
+            loops.append(self._filtered(loop, late))
         return _nested(loops)
 
-    def _filtered(self, loop: Extend, tests: Sequence[Callable[[Row, Env], bool]]) -> Extend:
+    def _filtered(self, loop: Extend, tests: Sequence[Test]) -> Extend:
         if not tests:
             return loop
         first, *others = tests
@@ -732,11 +804,12 @@ class CompiledQuery:
         place = self._placing(block.frame, {}, base + len(block.frame.fields))
         conditions = [
             condition
-            for part in join.conditions
-            for condition in self._conditions(place(part), base)
+            for expr in join.conditions
+            for part in conjuncts_of(expr)
+            for condition in self._conditions(place(part), base, part)
         ]
         if any(condition.is_whole for condition in conditions):
-            raise _LeftToDuckDB
+            raise _LeftToDuckDB("a subquery in ON")
         return conditions
 
     def _bounded(
@@ -756,7 +829,7 @@ class CompiledQuery:
     def _claim(self, size: int) -> None:
         self._bytes += size
         if self._bytes > MOST_BYTES:
-            raise _LeftToDuckDB
+            raise _LeftToDuckDB(f"more than {MOST_BYTES >> 20} MB of long values")
         self._context.tracker.keep(size)
 
     def _access(
@@ -774,13 +847,17 @@ class CompiledQuery:
         if not isinstance(leaf.scan, TableScan):
             return _Access(2)
         scan, places, current = leaf.scan, block.frame.places_of(leaf), _Current()
-        terms = []
+        terms, by = [], []
         for number, condition in enumerate(conditions):
             before = frozenset(place for place in condition.needs if place not in item.places)
             if not condition.is_whole and before <= read:
                 term = _term(condition.expr, item.places, places, current, number)
                 if term is not None and term.position < scan.handle_position:
                     terms.append(term)
+                    if not columns_of(condition.expr) <= set(item.places) or subqueries_in(
+                        condition.bound
+                    ):
+                        by.append((term.position, condition.bound))
         if terms:
             static: Terms = scan.terms
             more = Terms((*static.usable, *terms), static.conjuncts + len(terms) + 1, static.others)
@@ -789,7 +866,7 @@ class CompiledQuery:
             if path.short or has_equality(path):
                 if scan.choice is not None:
                     path = over_partitions(path, scan.choice)
-                return _Access(0 if path.short else 1, path, current)
+                return _Access(0 if path.short else 1, path, current, by)
         path = scan.candidate
         if path.short or has_equality(path):
             return _Access(0 if path.short else 1, path)
@@ -803,6 +880,7 @@ class CompiledQuery:
         block: Block,
         base: int,
         read: frozenset[int],
+        early: Sequence[Test],
     ) -> Extend:
         leaf = item.item
         if isinstance(leaf, Join):
@@ -813,6 +891,8 @@ class CompiledQuery:
             assert isinstance(leaf, TableRef) and access.path is not None
             return self._by_key(leaf, access.path, access.current, item.places, block)
         rows = self._rows_of(leaf, access.path, block, base)
+        if early:
+            rows = self._selected(rows, item.places, early)
         lookup = self._lookup(rows, item, conditions, read, base)
         if lookup is not None:
             return lookup
@@ -825,6 +905,23 @@ class CompiledQuery:
                 yield new
 
         return loop
+
+    def _selected(self, rows: Rows, places: range, tests: Sequence[Test]) -> Rows:
+        """The rows of an item that its own conditions keep, selected once."""
+        cached: list[tuple[Iterable[Row], list[Row]]] = self._cache()
+
+        def selected(row: Row) -> Iterable[Row]:
+            env, values = self._context, rows(row)
+            if not cached or cached[0][0] is not values:
+                matches, new = [], row.copy()
+                for own in values:
+                    new[places.start : places.stop] = own
+                    if all(test(new, env) for test in tests):
+                        matches.append(own)
+                cached[:] = [(values, matches)]
+            return cached[0][1]
+
+        return selected
 
     def _lookup(
         self,
@@ -930,23 +1027,30 @@ class CompiledQuery:
             return derived
         if isinstance(leaf, CommonRef):
             if leaf.table not in self._bases:
-                raise _LeftToDuckDB
+                raise _LeftToDuckDB("a recursive common table expression")
             common, start, outer = self._bases[leaf.table]
             self._outer[-1] |= outer  # a reader depends on the same frames
             return lambda row: common(row[:start])
         scan = leaf.scan
         if isinstance(scan, RowsScan):
-            return self._read_once(lambda: scan.rows)
+            if self._trace is None:
+                return self._read_once(lambda: scan.rows)
+            return self._read_once(partial(self._trace.computed, leaf, scan))
         assert path is not None
         own_path = path
 
         def read() -> Iterator[Row]:
-            count = own_path.count(self._context, self._left)
-            if count is not None and count > self._left:
-                raise _LeftToDuckDB
+            self._check_size(scan.title, own_path)
             return self._read(leaf, own_path, block)
 
+        if not self._is_run:
+            self._check_size(scan.title, path)
         return self._read_once(read)
+
+    def _check_size(self, title: str, path: Path) -> None:
+        count = path.count(self._context, self._left)
+        if count is not None and count > self._left:
+            self._leave(f"{title} has more than {self._left} rows")
 
     def _read_once(self, read: Callable[[], Iterable[Row]]) -> Rows:
         cached: list[list[Row]] = self._cache()
@@ -988,6 +1092,8 @@ class CompiledQuery:
         if path.used != stored:
             path = copy(path)
             path.used = stored
+        if self._trace is not None:
+            path = self._trace.path(leaf, path)
         get = [_getter(place, scan.handle_position) for place in places]
         plain = [place if 0 <= place < scan.handle_position else None for place in places]
         opened = path.open(self._context)
@@ -1008,20 +1114,13 @@ class _Current:
 
 class _Access(NamedTuple):
     """How an item is read. `rank`: 0 for points, 1 for equalities, 4 for a whole table. `current`:
-    where the path takes its constants from, None if they are the same for all rows."""
+    where the path takes its constants from, None if they are the same for all rows. `by`: key parts
+    and the conditions on other items that give their values."""
 
     rank: int
     path: Path | None = None
     current: _Current | None = None
-
-
-def _conjuncts(expr: Expr) -> Iterator[Expr]:
-    """The parts of a condition that all must be true."""
-    if isinstance(expr, Call) and expr.function == "and":
-        for part in expr.arguments:
-            yield from _conjuncts(part)
-    else:
-        yield expr
+    by: Sequence[tuple[int, Expr]] = ()
 
 
 def _term(
@@ -1085,7 +1184,7 @@ def _key(kind: FieldType, collate: str) -> Callable[[Value], Value]:
     return equal_key(kind)
 
 
-def _quiet(holds: Callable[[Row, Env], bool]) -> Callable[[Row, Env], bool]:
+def _quiet(holds: Test) -> Test:
     """A condition without warnings, which the dictionary of its values has given already."""
 
     def run(row: Row, env: Env) -> bool:

@@ -149,12 +149,16 @@ class RowValues(QueryTree, kw_only=True, eq=False):
 
 
 class OrderedQuery(QueryTree, kw_only=True, eq=False):
+    """A query in parentheses with an ORDER BY or LIMIT of its own."""
+
     inner: QueryTree
     order: list[PlaceKey]
     limit: RowLimit = NO_LIMIT
 
 
 class OneColumn(QueryTree, kw_only=True, eq=False):
+    """The column at `place` of a query."""
+
     inner: QueryTree
     place: int
 
@@ -198,6 +202,8 @@ ROW_ID_AT = -1
 
 
 class TableRef(msgspec.Struct, eq=False):
+    """A stored or computed table."""
+
     scan: Scan
 
 
@@ -209,6 +215,8 @@ class DerivedRef(msgspec.Struct, eq=False):
 
 
 class CommonRef(msgspec.Struct, eq=False):
+    """A common table expression. `name`: unique in the statement."""
+
     table: CommonTable
     name: str
 
@@ -223,6 +231,8 @@ class Join(msgspec.Struct, eq=False):
 
 
 class Cross(msgspec.Struct, eq=False):
+    """The items of a comma list: each row with each."""
+
     items: list["FromItem"]
 
 

@@ -29,7 +29,7 @@ from exuvia.sql.access.paths import (
 )
 from exuvia.sql.access.ranger import bounds, combinations, shown_ranges, shown_value
 from exuvia.sql.schema.index_definition import part_bytes
-from exuvia.sql.show.operators import ROOT, STORE, Operator, lookup
+from exuvia.sql.show.operators import ROOT, STORE, KeyOfOthers, Operator, lookup
 from exuvia.sql.show.row_estimates import EQUAL, TableEstimate
 from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.measure import Reads
@@ -204,3 +204,33 @@ def _index(path: Matched | IndexMerge) -> str:
     table = path.table.info
     parts = [expression_of(table, part) or part.name.O for part in index.idx_cols]
     return f"index:{index.idx_name.O}({', '.join(parts)})"
+
+
+class KeyedRead(NamedTuple):
+    """A read by a key whose values come from other rows. `scan`: the operator with the range."""
+
+    top: Operator
+    scan: Operator
+    reads: Reads
+
+
+def keyed_operators(path: Path, title: str, estimate: TableEstimate, context: Context) -> KeyedRead:
+    """The operators of a path that is opened for each row of other items; estimates are for one."""
+    place = f"partition:{path.choice.names(context)}" if isinstance(path, Everywhere) else ""
+    inner, table = path.path if isinstance(path, Everywhere) else path, f"table:{title}"
+    assert isinstance(inner, Matched)
+    info = ", ".join(filter(None, ("keep order:false", "stats:pseudo" * estimate.is_pseudo)))
+    key, rows = inner.match.key, estimate.of_one_key(inner)
+    if key.exuvia_clustered:
+        scan = Operator("TableRangeScan", rows, STORE, table, info)
+        top = Operator("TableReader", rows, ROOT, place, below=[scan], data="data")
+        reads = Reads(scan.done, None)
+    else:
+        scan = Operator("IndexRangeScan", rows, STORE, f"{table}, {_index(inner)}", info)
+        probe = Operator("TableRowIDScan", rows, STORE, table, info)
+        top = lookup(Operator("IndexLookUp", rows, ROOT, place), [scan], probe)
+        reads = Reads(probe.done, scan.done)
+    scan.key_length = _key_length(inner)
+    is_unique = inner.match.whole and (key.is_unique or key.exuvia_clustered)
+    scan.key = KeyOfOthers(is_unique, "func", rows)
+    return KeyedRead(top, scan, reads)

@@ -2,7 +2,8 @@
 
     SELECT, UPDATE, DELETE of one table     Projection, Aggs, Limit, TopN, Sort, Selection over
                                             the operators that read its rows (access_operators.py)
-    other queries                           DuckDB's own plan (duck_operators.py)
+    other queries                           their tree (query_operators.py); what DuckDB ran is
+                                            shown by DuckDB's profile (duck_profile.py)
     INSERT, UPDATE, DELETE                  above the query that finds their rows
     computed tables, no table               MemTableScan, TableDual
 
@@ -19,7 +20,7 @@ it runs. EXPLAIN cannot know that beforehand; ANALYZE shows it.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlglot import exp
 
@@ -39,7 +40,7 @@ from exuvia.sql.select.into import IntoFilePlan, IntoVariables
 from exuvia.sql.select.read import OutputItem, ReadRows, SmallRows
 from exuvia.sql.select.relational import LockedQuery, PlainPlan, RelationalPlan
 from exuvia.sql.show.access_operators import filter_operators, is_unordered, parts_of, taken_path
-from exuvia.sql.show.duck_operators import profiled_operators, relational_operators
+from exuvia.sql.show.duck_profile import measured_operators, planned_operators
 from exuvia.sql.show.explain_table import mysql_table
 from exuvia.sql.show.expression_text import (
     ColumnText,
@@ -77,13 +78,14 @@ def explain(context: Context, node: Explain) -> Result:
     context.explains = True
     plan = planner.plan(planner.with_select_limit(statement, context.binding), context)
     if not node.analyze:
-        top = Explaining(context).planned(plan, statement)
+        explaining = Explaining(context)
+        trees = [explaining.planned(plan), *explaining.commons]
         if as_mysql and form in ("", "traditional"):
-            return mysql_table(top)
-        return explain_result(top, form, is_measured=False)
-    watch = Watch(context.session.services.clock.monotonic)
-    top, answer = Explaining(context, watch).ran(plan, statement)
-    result = explain_result(top, form, is_measured=True)
+            return mysql_table(trees)
+        return explain_result(trees, form, is_measured=False)
+    explaining = Explaining(context, Watch(context.session.services.clock.monotonic))
+    top, answer = explaining.ran(plan)
+    result = explain_result([top, *explaining.commons], form, is_measured=True)
     result.last_insert_id = answer.last_insert_id
     return result
 
@@ -94,104 +96,129 @@ def explain(context: Context, node: Explain) -> Result:
 class _Ran(Plan):
     """An inner plan, which the outer plan runs; it is measured."""
 
-    def __init__(self, plan: Plan, statement: object, explaining: "Explaining") -> None:
+    def __init__(self, plan: Plan, explaining: "Explaining") -> None:
         self.columns = plan.columns
         self._plan = plan
-        self._statement = statement
         self._explaining = explaining
         self.top: Operator | None = None
 
     def run(self, context: Context) -> Result:
-        self.top, result = self._explaining.ran(self._plan, self._statement)
+        self.top, result = self._explaining.ran(self._plan)
         return result
 
 
 class Explaining(ExplainedStatement):
     """Converts the plan of one statement to operators."""
 
-    def planned(self, plan: Plan, statement: object) -> Operator:
+    def planned(self, plan: Plan) -> Operator:
         """The operators of a plan that is not run."""
-        if isinstance(plan, ReadRows):
-            if plan.leaves(self.context):
-                return self.planned(relational.plan(plan.node, self.context), plan.node)
-            return self._read(plan)[0]
-        if isinstance(plan, SmallRows):
-            return self._small(plan)[0]
-        if isinstance(plan, UpdateRows | DeleteRows):
-            return _write(plan, [self._filtered(plan.filter)[0]])
-        if isinstance(plan, UpdateFound | DeleteFound):
-            query = relational.plan(plan.query, self.context, handles=True)
-            return _write(plan, [self.planned(query, plan.query)])
-        if isinstance(plan, InsertQuery):
-            assert isinstance(statement, Insert)
-            return _write(plan, [self.planned(plan.query, statement.query)])
-        if isinstance(plan, IntoVariables | IntoFilePlan):
-            return self.planned(plan.query, statement)
-        if isinstance(plan, LockedQuery):
-            return _locked(self.planned(plan.query, statement), plan.clauses)
-        if isinstance(plan, PlainPlan):
-            return self._plain(plan)
-        if isinstance(plan, RelationalPlan):
-            return relational_operators(self, plan, statement)
-        return _write(plan, [])
+        return _KINDS.get(type(plan), _WRITE).planned(self, plan)
 
-    def ran(self, plan: Plan, statement: object) -> tuple[Operator, Result]:
+    def ran(self, plan: Plan) -> tuple[Operator, Result]:
         """Run the plan. Returns its operators with counts, and its result."""
+        return _KINDS.get(type(plan), _WRITE).ran(self, plan)
+
+    def _run(self, plan: Plan, top: Operator) -> Result:
+        """The result of a plan; its own time is that of the operator."""
+        assert self.watch is not None
+        with self.watch.within(top.done):
+            return plan.run(self.context)
+
+    # -- kinds of plans ----------------------------------------------------------------------------
+
+    def _rows(self, plan: ReadRows) -> Operator:
+        if plan.leaves(self.context):
+            return self.planned(relational.plan(plan.node, self.context))
+        return self._read(plan)[0]
+
+    def _rows_ran(self, plan: ReadRows) -> tuple[Operator, Result]:
         context, watch = self.context, self.watch
         assert watch is not None
-        if isinstance(plan, ReadRows):
-            if plan.leaves(context):
-                return self.ran(relational.plan(plan.node, context), plan.node)
-            top, finish = self._read(plan)
-            with watch.within(top.done):
-                answer = plan.here(context)
-            if answer is None:  # too many rows for this engine
-                self.forget()
-                return self.ran(relational.plan(plan.node, context), plan.node)
-            finish(answer)
-            return top, answer
-        if isinstance(plan, SmallRows):
-            top, finish = self._small(plan)
-            with watch.within(top.done):
-                answer = plan.run(context)
-            finish(answer)
-            return top, answer
-        if isinstance(plan, PlainPlan):
-            top = self._plain(plan)
-            with watch.within(top.done):
-                answer = plan.run(context)
-            operator = top
-            while operator.below:
-                operator.done.rows, operator = len(answer.rows), operator.below[0]
-            operator.done.rows = 1
-            return top, answer
-        if isinstance(plan, RelationalPlan):
-            return profiled_operators(self, plan, statement)
-        inner: list[_Ran] = []
-        if isinstance(plan, UpdateRows | DeleteRows):
-            below = [self._filtered(plan.filter, plan)[0]]
-            top = _write(plan, below)
-        else:
-            below, top = [], _write(plan, [])
-            if isinstance(plan, InsertQuery | IntoVariables | IntoFilePlan | LockedQuery):
-                query = statement.query if isinstance(statement, Insert) else statement
-                inner = [_Ran(plan.query, query, self)]
-                plan.query = inner[0]
-            elif isinstance(plan, UpdateFound | DeleteFound):
-                query_plan = relational.plan(plan.query, context, handles=True)
-                inner = [_Ran(query_plan, plan.query, self)]
-                plan.find_rows = lambda node, at: (query_plan.columns, list(inner[0].run(at).rows))
+        if plan.leaves(context):
+            return self.ran(relational.plan(plan.node, context))
+        top, finish = self._read(plan)
         with watch.within(top.done):
-            answer = plan.run(context)
-        top.done.rows = 0
-        top.below += [ran.top for ran in inner if ran.top is not None]
-        if isinstance(plan, IntoVariables | IntoFilePlan):
-            return top.below[0], answer
-        if isinstance(plan, LockedQuery):
-            locked = _locked(top.below[0], plan.clauses)
-            locked.done, locked.done.rows = top.done, len(answer.rows)
-            return locked, answer
+            answer = plan.here(context)
+        if answer is None:  # too many rows for this engine
+            self.forget()
+            return self.ran(relational.plan(plan.node, context))
+        finish(answer)
         return top, answer
+
+    def _small_ran(self, plan: SmallRows) -> tuple[Operator, Result]:
+        top, finish = self._small(plan)
+        answer = self._run(plan, top)
+        finish(answer)
+        return top, answer
+
+    def _plain_ran(self, plan: PlainPlan) -> tuple[Operator, Result]:
+        top = self._plain(plan)
+        answer = self._run(plan, top)
+        operator = top
+        while operator.below:
+            operator.done.rows, operator = len(answer.rows), operator.below[0]
+        operator.done.rows = 1
+        return top, answer
+
+    def _write(self, plan: Plan, below: Sequence[Operator] = ()) -> Operator:
+        """The operator of a statement that writes."""
+        return Operator(_WRITES.get(type(plan), "Insert"), None, info="N/A", below=below)
+
+    def _write_ran(self, plan: Plan) -> tuple[Operator, Result]:
+        top = self._write(plan)
+        top.done.rows = 0
+        return top, self._run(plan, top)
+
+    def _filtered_write(self, plan: UpdateRows | DeleteRows) -> Operator:
+        return self._write(plan, [self._filtered(plan.filter)[0]])
+
+    def _filtered_write_ran(self, plan: UpdateRows | DeleteRows) -> tuple[Operator, Result]:
+        top = self._write(plan, [self._filtered(plan.filter, plan)[0]])
+        top.done.rows = 0
+        return top, self._run(plan, top)
+
+    def _found_write(self, plan: UpdateFound | DeleteFound) -> Operator:
+        query = relational.plan(plan.query, self.context, handles=True)
+        return self._write(plan, [self.planned(query)])
+
+    def _found_write_ran(self, plan: UpdateFound | DeleteFound) -> tuple[Operator, Result]:
+        query = relational.plan(plan.query, self.context, handles=True)
+        inner = _Ran(query, self)
+        plan.find_rows = lambda node, at: (query.columns, list(inner.run(at).rows))
+        return self._outer_ran(plan, inner)
+
+    def _outer_write(self, plan: InsertQuery) -> Operator:
+        return self._write(plan, [self.planned(plan.query)])
+
+    def _outer_write_ran(self, plan: InsertQuery) -> tuple[Operator, Result]:
+        plan.query = inner = _Ran(plan.query, self)
+        return self._outer_ran(plan, inner)
+
+    def _outer_ran(self, plan: Plan, inner: _Ran) -> tuple[Operator, Result]:
+        """A statement over an inner plan, which it may not run."""
+        top = self._write(plan)
+        answer = self._run(plan, top)
+        top.done.rows = 0
+        top.below = [] if inner.top is None else [inner.top]
+        return top, answer
+
+    def _into(self, plan: IntoVariables | IntoFilePlan) -> Operator:
+        return self.planned(plan.query)
+
+    def _into_ran(self, plan: IntoVariables | IntoFilePlan) -> tuple[Operator, Result]:
+        plan.query = inner = _Ran(plan.query, self)
+        top, answer = self._outer_ran(plan, inner)
+        return top.below[0], answer
+
+    def _locked(self, plan: LockedQuery) -> Operator:
+        return _locked(self.planned(plan.query), plan.clauses)
+
+    def _locked_ran(self, plan: LockedQuery) -> tuple[Operator, Result]:
+        plan.query = inner = _Ran(plan.query, self)
+        top, answer = self._outer_ran(plan, inner)
+        locked = _locked(top.below[0], plan.clauses)
+        locked.done, locked.done.rows = top.done, len(answer.rows)
+        return locked, answer
 
     # -- one table, row by row ---------------------------------------------------------------------
 
@@ -387,6 +414,39 @@ class Explaining(ExplainedStatement):
         return top
 
 
+class _Kind(NamedTuple):
+    """A kind of plan: its operators before it runs, and those of a run with its result."""
+
+    planned: Callable[[Explaining, Any], Operator]
+    ran: Callable[[Explaining, Any], tuple[Operator, Result]]
+
+
+_WRITES = {
+    UpdateRows: "Update",
+    UpdateFound: "Update",
+    DeleteRows: "Delete",
+    DeleteFound: "Delete",
+}
+_WRITE = _Kind(Explaining._write, Explaining._write_ran)
+_FILTERED = _Kind(Explaining._filtered_write, Explaining._filtered_write_ran)
+_FOUND = _Kind(Explaining._found_write, Explaining._found_write_ran)
+_INTO = _Kind(Explaining._into, Explaining._into_ran)
+_KINDS: dict[type[Plan], _Kind] = {
+    ReadRows: _Kind(Explaining._rows, Explaining._rows_ran),
+    SmallRows: _Kind(lambda explaining, plan: explaining._small(plan)[0], Explaining._small_ran),
+    PlainPlan: _Kind(Explaining._plain, Explaining._plain_ran),
+    RelationalPlan: _Kind(planned_operators, measured_operators),
+    UpdateRows: _FILTERED,
+    DeleteRows: _FILTERED,
+    UpdateFound: _FOUND,
+    DeleteFound: _FOUND,
+    InsertQuery: _Kind(Explaining._outer_write, Explaining._outer_write_ran),
+    IntoVariables: _INTO,
+    IntoFilePlan: _INTO,
+    LockedQuery: _Kind(Explaining._locked, Explaining._locked_ran),
+}
+
+
 def _scope(visible: Sequence[Any], context: Context) -> Scope:
     return expressions.scope_of(visible, context.binding, "where clause")
 
@@ -414,12 +474,6 @@ def _watch_small(plan: SmallRows, scan: MeasuredStep, filter_step: MeasuredStep 
 
 
 # -- parts of a plan of one table ------------------------------------------------------------------
-
-
-def _write(plan: Plan, below: list[Operator]) -> Operator:
-    name = "Update" if isinstance(plan, UpdateRows | UpdateFound) else "Insert"
-    name = "Delete" if isinstance(plan, DeleteRows | DeleteFound) else name
-    return Operator(name, None, info="N/A", below=below)
 
 
 def _locked(below: Operator, clauses: Sequence[exp.Lock]) -> Operator:

@@ -1,6 +1,7 @@
 """EXPLAIN in MySQL's format (mysql mode): one line for each table that a plan reads.
 
     type    const          one row by a unique key       range, ref     a range of a key
+            eq_ref         the same, for each row of others
             index          a whole index                 index_merge    entries of several ranges
             ALL            the whole table
 
@@ -12,7 +13,7 @@ not distinguished. possible_keys has only the key in use. key_len is NULL for in
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from exuvia.sql import types
@@ -44,10 +45,11 @@ class _Read(NamedTuple):
     above: tuple[Operator, ...]
 
 
-def mysql_table(top: Operator) -> Result:
+def mysql_table(trees: Sequence[Operator]) -> Result:
     """The result with one line for each table, in the order of reading."""
+    top = trees[0]
     write = _WRITES.get(top.name)
-    rows = [_line(read, write or "SIMPLE") for read in _reads(top, ())]
+    rows = [_line(read, write or "SIMPLE") for tree in trees for read in _reads(tree, ())]
     if not rows:
         is_empty = any(operator.info == "rows:0" for operator in _all(top))
         extra = None if write else "Impossible WHERE" if is_empty else "No tables used"
@@ -83,11 +85,13 @@ def _line(read: _Read, select_type: str) -> Row:
         access.setdefault(title.removeprefix("clustered "), value)
     kind = _kind(top, scan)
     key = access.get("index", "").partition("(")[0]
-    if not key and kind in ("const", "range", "ref"):
+    if not key and kind in ("const", "eq_ref", "range", "ref"):
         key = "PRIMARY"
     length = scan.key_length if top.key_length is None else top.key_length
-    ref = "const" if kind in ("const", "ref") else None
-    count = None if scan.rows is None else max(1, round(scan.rows))
+    ref, estimate = "const" if kind in ("const", "ref") else None, scan.rows
+    if scan.key is not None:
+        ref, estimate = scan.key.columns, scan.key.rows
+    count = None if estimate is None else max(1, round(estimate))
     extra = "; ".join(
         dict.fromkeys(_EXTRA[operator.name] for operator in read.above if operator.name in _EXTRA)
     )
@@ -105,6 +109,8 @@ def _kind(top: Operator, scan: Operator) -> str:
         return "index_merge"
     if scan.name in _WHOLE:
         return _WHOLE[scan.name]
+    if scan.key is not None:
+        return "eq_ref" if scan.key.is_unique else "ref"
     return "ref" if scan.name == "IndexRangeScan" and _ONE_VALUE.match(scan.info) else "range"
 
 

@@ -42,6 +42,15 @@ _MEASURED = (
 )
 
 
+class KeyOfOthers(NamedTuple):
+    """A key whose values come from other rows. `rows`: estimated rows for one of them; `columns`:
+    the columns that the values come from, or func."""
+
+    is_unique: bool
+    columns: str
+    rows: float
+
+
 class Operator:
     """One line.
 
@@ -49,6 +58,8 @@ class Operator:
     data          the title of the first operator below in `info`, as in data:TableRangeScan_4
     side          (Build) or (Probe)
     key_length    bytes of the key parts that it reads by, as MySQL's key_len; None: no key
+    key           the key of others that it reads by
+    is_numbered   whether its name gets a number; CTE_0 has one
     """
 
     def __init__(
@@ -70,6 +81,8 @@ class Operator:
         self.data = data
         self.side = ""
         self.key_length: int | None = None
+        self.key: KeyOfOthers | None = None
+        self.is_numbered = True
         self.done = MeasuredStep()
 
     @property
@@ -94,14 +107,15 @@ class _Line(NamedTuple):
     info: str
 
 
-def _lines(top: Operator, is_numbered: bool) -> list[_Line]:
-    """The tree as lines, numbered from the bottom."""
+def _lines(tops: Sequence[Operator], is_numbered: bool) -> list[list[_Line]]:
+    """The lines of each tree, numbered from the bottom."""
     names: dict[int, str] = {}
 
     def number(operator: Operator) -> None:
         for below in operator.below:
             number(below)
-        names[id(operator)] = f"{operator.name}_{len(names) + 1}" if is_numbered else operator.name
+        has_number = is_numbered and operator.is_numbered
+        names[id(operator)] = f"{operator.name}_{len(names) + 1}" if has_number else operator.name
 
     def walk(operator: Operator, mark: str, indent: str) -> Iterator[_Line]:
         parts = [f"{operator.data}:{names[id(operator.below[0])]}"] if operator.data else []
@@ -112,8 +126,9 @@ def _lines(top: Operator, is_numbered: bool) -> list[_Line]:
             branch, rest = ("└─", "  ") if is_last else ("├─", "│ ")
             yield from walk(below, indent + branch, indent + rest)
 
-    number(top)
-    return list(walk(top, "", ""))
+    for top in tops:
+        number(top)
+    return [list(walk(top, "", "")) for top in tops]
 
 
 class ExplainedStatement:
@@ -122,6 +137,7 @@ class ExplainedStatement:
     def __init__(self, context: Context, watch: Watch | None = None) -> None:
         self.context = context
         self.watch = watch
+        self.commons: list[Operator] = []  # trees of common table expressions
         self._computed = 0
 
     def column(self, table: Table | None = None) -> str:
@@ -140,6 +156,7 @@ class ExplainedStatement:
     def forget(self) -> None:
         """Start numbering again, because the statement gets another plan."""
         self._computed = 0
+        self.commons.clear()
 
 
 def distinct_info(texts: Sequence[ExpressionText]) -> str:
@@ -153,17 +170,18 @@ def distinct_info(texts: Sequence[ExpressionText]) -> str:
 _COMPUTED = re.compile(r"Column#\d+")
 
 
-def explain_result(top: Operator, form: str, is_measured: bool) -> Result:
-    """The operators in one of FORMATS."""
-    _settle(top)
-    lines = _lines(top, form not in ("brief", "plan_tree"))
+def explain_result(tops: Sequence[Operator], form: str, is_measured: bool) -> Result:
+    """The trees in one of FORMATS."""
+    for top in tops:
+        _settle(top)
+    trees = _lines(tops, form not in ("brief", "plan_tree"))
     if form in _AS_JSON:
-        nested = _json(iter(lines), is_measured)
-        text = msgspec.json.format(msgspec.json.encode([nested]), indent=4).decode()
+        nested = [_json(iter(lines), is_measured) for lines in trees]
+        text = msgspec.json.format(msgspec.json.encode(nested), indent=4).decode()
         return Result(text_columns("TiDB_JSON"), [[text]])
     is_bare = form == "plan_tree"
     rows: list[Row] = []
-    for line in lines:
+    for line in (line for lines in trees for line in lines):
         operator = line.operator
         info = _COMPUTED.sub("Column", line.info) if is_bare else line.info
         row: Row = [

@@ -68,6 +68,15 @@ class TableEstimate:
                 return estimated
         return self._pseudo(path)
 
+    def of_one_key(self, path: Matched) -> float:
+        """Rows that a path reads for one value of each part of its key."""
+        match, rows = path.match, self.rows
+        if match.whole and (match.key.is_unique or match.key.exuvia_clustered):
+            return min(1.0, rows)
+        for term in match.equal:
+            rows *= self._equal(term.position)
+        return rows * (ONE_SIDE if match.range else 1.0)
+
     def _pseudo(self, path: Matched) -> float:
         path_bounds = bounds(path.match, self._context)
         if path_bounds is None:
