@@ -82,6 +82,15 @@ VALUES = {
     "STR_TO_DATE('2004 42 7', '%X %V %w')": None,
     "STR_TO_DATE('Sunday 3', '%W %U')": None,
 }
+VALUES |= {  # a moment has the digits of a decimal; a date cannot be added
+    "TIME(1.5)": "00:00:01.5",
+    "TIMESTAMP(20240101101112.25)": "2024-01-01 10:11:12.25",
+    "ADDTIME('10:00:00', TIMESTAMP'2024-01-01 10:00:00')": None,
+    "SUBTIME('10:00:00', '2024-01-01 10:00:00')": None,
+    "ADDTIME(TIME'10:00:00', '2024-01-01 10:00:00')": None,
+    "ADDTIME(TIMESTAMP'2024-01-01 10:00:00', '01:00:00.5')": "2024-01-01 11:00:00.5",
+    "ADDTIME('10:00:00', '1 01:00:00')": "35:00:00",
+}
 LIMITED = {  # the TIME, and its text in 1292
     "ADDTIME('838:00:00', '10:00:00')": ("838:59:59", "848:00:00"),
     "SUBTIME('-838:00:00', '10:00:00.5')": ("-838:59:59", "-848:00:00.500000"),

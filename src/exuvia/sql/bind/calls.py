@@ -122,7 +122,12 @@ def _add_time(name: str, arguments: list[Expr], scope: Scope) -> Expr:
     moment, size = arguments
     sign = -1 if name == "subtime" else 1
     amount = casts.to_time(size)
-    micros = Call(type=types.BIGINT, function="time_micros", arguments=(amount,))
+    micros: Expr = Call(type=types.BIGINT, function="time_micros", arguments=(amount,))
+    if types.is_text_like(size.type):  # NULL for the text of a date with a time
+        text = casts.to_text(size)
+        micros = Call(type=types.BIGINT, function="micros_of_text", arguments=(text,))
+    elif size.family is Family.DATETIME:
+        micros = Constant(type=types.BIGINT, value=None)
     if types.is_text_like(moment.type):  # a DATETIME or a TIME, depending on the text of each row
         kind, text = types.text(29, "utf8mb4", scope.collation), casts.to_text(moment)
         parts, extra = (text, micros), (sign,)

@@ -648,6 +648,18 @@ def _add_time_text(call: Call, arguments: list[Compiled]) -> Compiled:
     return run
 
 
+def _micros_of_text(call: Call, arguments: list[Compiled]) -> Compiled:
+    """The microseconds of a TIME in a text; NULL for a date."""
+    inner, read = arguments[0], moment_or_time(call.arguments[0].type)
+
+    def run(row: Row, env: Env) -> int | None:
+        text = inner(row, env)
+        reading = None if text is None else read(text, env)
+        return None if reading is None or reading.has_date else reading.micros
+
+    return run
+
+
 def _add_time(call: Call, arguments: list[Compiled]) -> Compiled:
     """ADDTIME and SUBTIME for a TIME. Arguments: the TIME, microseconds. `extra`: the sign."""
     (sign,) = call.extra
@@ -684,6 +696,7 @@ MOVES = {
     "add_time_text": _add_time_text,
     "date_add": _move,
     "date_add_text": _move_text,
+    "micros_of_text": _micros_of_text,
     "place_of_number": _place_of_number,
     "timediff": _time_difference,
 }
