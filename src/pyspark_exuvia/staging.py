@@ -27,7 +27,7 @@ from exuvia.catalog import meta
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import SchemaState
 from exuvia.catalog.table import Table
-from exuvia.ddl import gc_worker, queue
+from exuvia.ddl import delete_ranges, queue
 from exuvia.ddl.elements import ranges_of_table
 from exuvia.ddl.job import timestamp
 from exuvia.kv import keys
@@ -206,7 +206,7 @@ def close(load: int, txn: Transaction) -> bool:
             meta.drop_table(txn, info)
             job_id = meta.next_ids(txn)  # ranges need a job id; this one belongs to no job
             for n, span in enumerate(ranges_of_table(info)):
-                gc_worker.add_range(txn, job_id, n, span, timestamp(SystemClock().wall_ns()))
+                delete_ranges.add_range(txn, job_id, n, span, timestamp(SystemClock().wall_ns()))
         txn.delete(unnamed_key(load))
     if txn.get(load_key(load)) is not None:
         txn.put(load_key(load), keys.number(0))

@@ -8,7 +8,7 @@ import pytest
 from exuvia.catalog import reader, writer
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import ConstraintInfo, SchemaState, evolve, name
-from exuvia.ddl import gc_worker, queue, requests
+from exuvia.ddl import delete_ranges, queue, requests
 from exuvia.ddl import requests as changes
 from exuvia.ddl.actions.partition_exchange import Exchanging
 from exuvia.ddl.job import JobState
@@ -50,7 +50,7 @@ def test_a_dropped_table_is_emptied_after_its_job_has_ended():
     (row,) = rows_of(cluster, "gc_delete_range")
     assert [row[0], row[1], row[3]] == [job.id, t.info.id, span.end.hex()]
     counts = [left]
-    while found := cluster.read(gc_worker.pending_ranges):
+    while found := cluster.read(delete_ranges.pending_ranges):
         first = next(iter(cluster.store.begin().scan(span, limit=1)), (span.end, b""))[0]
         assert span.start <= found[0].span.start <= first
         cluster.step()
@@ -76,7 +76,7 @@ def test_a_partition_goes_as_one_range_not_row_by_row(asked):
     left = cluster.store.count(keys.table_span(gone.physical_id))
     assert job.state == JobState.SYNCED and left >= 200 - 7, "rows and entries stand yet"
     assert [row[:2] for row in rows_of(cluster, "gc_delete_range")] == [[job.id, gone.physical_id]]
-    while cluster.read(gc_worker.pending_ranges):
+    while cluster.read(delete_ranges.pending_ranges):
         cluster.step()
     assert cluster.store.count(keys.table_span(gone.physical_id)) == 0
     assert cluster.store.count(keys.table_span(kept.physical_id)) == 200
@@ -141,7 +141,7 @@ def test_counters_go_with_their_own_table_whoever_has_its_rows():
     assert counters() == {"p", "t"}
     cluster.clock.advance(400)
     cluster.step(20)
-    assert cluster.read(gc_worker.pending_ranges) == []
+    assert cluster.read(delete_ranges.pending_ranges) == []
     assert counters() == {"p"}
 
 
@@ -153,7 +153,7 @@ def test_marks_of_children_stay_with_their_own_table_whoever_has_its_rows():
     txn.commit()
     cluster.run(requests.drop_table(cluster.database(), cluster.table("u").info))
     cluster.step(20)
-    assert cluster.read(gc_worker.pending_ranges) == []
+    assert cluster.read(delete_ranges.pending_ranges) == []
     left = [key for key, _ in cluster.store.begin().scan(keys.table_span(ids["t"]))]
     assert left == [keys.mark_prefix(ids["t"], 9) + b"row"]
 
@@ -169,7 +169,7 @@ def test_a_dropped_database_leaves_a_range_for_each_table():
     named = keys.span_of(keys.meta("checkname", cluster.database().id))
     assert cluster.store.count(named) == 1
     job = cluster.run(requests.drop_database(cluster.database()))
-    while cluster.read(gc_worker.pending_ranges):
+    while cluster.read(delete_ranges.pending_ranges):
         cluster.step()
     done = [(row[0], row[1]) for row in rows_of(cluster, "gc_delete_range_done")]
     assert set(done) == {(job.id, each) for each in (job.schema_id, t.info.id, other.info.id)}
@@ -272,7 +272,7 @@ def test_law_6_tombstones_are_purged_once_the_index_is_public_and_entries_stay()
     removed(cluster, range(5, 12))
     assert cluster.finish(job_id).state == JobState.SYNCED
     assert cluster.store.count(span) == 13 + 7
-    while cluster.read(gc_worker.pending_ranges):
+    while cluster.read(delete_ranges.pending_ranges):
         gc.step(cluster.clock.monotonic())
     assert cluster.store.count(span) == 13
 
@@ -293,7 +293,7 @@ def test_law_6_a_purge_never_takes_an_entry_placed_over_the_tombstone():
         return commit(packet)
 
     cluster.store.commit = with_a_row_in_between
-    while cluster.read(gc_worker.pending_ranges):
+    while cluster.read(delete_ranges.pending_ranges):
         gc.step(cluster.clock.monotonic())
     t = cluster.table("t")
     found = cluster.read(lambda txn: list(reader.scan_index(txn, t, t.info.index("ib"))))
@@ -345,4 +345,4 @@ def test_emptying_rests_beside_clients_and_longer_while_a_reorg_goes_on():
     rest_s()
     clock.advance(0.2)
     assert rest_s() == 0, "it waits beside nobody"
-    assert cluster.read(gc_worker.pending_ranges), "it was not yet at its end"
+    assert cluster.read(delete_ranges.pending_ranges), "it was not yet at its end"

@@ -5,9 +5,9 @@ import json
 from exuvia.catalog import meta, reader, writer
 from exuvia.catalog.model import evolve
 from exuvia.ddl import multi_schema_change, queue, requests
-from exuvia.ddl.decision import CatalogSnapshot
 from exuvia.ddl.explain import explain
 from exuvia.ddl.job import ActionCode, Job, JobState, SubJob
+from exuvia.ddl.snapshot import CatalogSnapshot
 from support.small_cluster import SmallCluster
 from support.tables import abc, column, index
 

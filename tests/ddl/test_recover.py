@@ -6,7 +6,7 @@ from exuvia.base.errors import Conflict
 from exuvia.catalog import meta, reader
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import TableInfo, name
-from exuvia.ddl import gc_worker, requests
+from exuvia.ddl import delete_ranges, requests
 from exuvia.ddl.job import JobState
 from exuvia.kv import keys
 from exuvia.pipeline.throttle import BatchSize
@@ -54,7 +54,7 @@ def test_a_dropped_table_is_kept_as_long_as_it_may_be_recovered(cluster):
     cluster.clock.advance(601)
     gc_steps(cluster, 40)
     assert cluster.store.count(keys.table_span(job.table_id)) == 0
-    assert cluster.read(gc_worker.pending_ranges) == []
+    assert cluster.read(delete_ranges.pending_ranges) == []
 
 
 def test_a_recovered_table_has_its_rows_its_id_and_nothing_is_deleted_later(cluster):
@@ -99,13 +99,13 @@ def test_a_batch_that_was_read_before_the_recovery_deletes_nothing(cluster):
 
     cluster.store.commit = late
     gc.step(cluster.clock.monotonic())
-    assert rows_of(cluster) == ROWS and cluster.read(gc_worker.pending_ranges) == []
+    assert rows_of(cluster) == ROWS and cluster.read(delete_ranges.pending_ranges) == []
 
 
 def test_a_recovery_that_was_read_before_a_batch_is_judged_again(cluster):
     job = dropped(cluster)
     txn = cluster.store.begin()
-    gc_worker.restore_ranges(txn, job.id)
+    delete_ranges.restore_ranges(txn, job.id)
     cluster.keep_dropped(0)
     gc_steps(cluster, 1)
     with pytest.raises(Conflict):
@@ -164,7 +164,7 @@ def test_a_drop_of_a_database_writes_as_little_for_many_tables(cluster, tables):
     cluster.store.commit = commit
     cluster.keep_dropped(0)
     cluster.step(40 + 3 * tables)
-    assert cluster.read(gc_worker.pending_ranges) == []
+    assert cluster.read(delete_ranges.pending_ranges) == []
     assert cluster.store.count(keys.span_of(keys.meta("name", place.id))) == 0
     assert Schemas(cluster.store).table_by_id(cluster.store.begin(), 10_000) is None
 
@@ -173,11 +173,11 @@ def test_another_gc_owner_goes_on_where_the_first_one_stopped(cluster):
     job = dropped(cluster)
     cluster.keep_dropped(0)
     gc_steps(cluster, 3)
-    (left,) = cluster.read(gc_worker.pending_ranges)
+    (left,) = cluster.read(delete_ranges.pending_ranges)
     cluster.crash_owner()
     cluster.owner.ddl.gc_campaign.step(cluster.clock.monotonic())
     starts = []
-    while found := cluster.read(gc_worker.pending_ranges):
+    while found := cluster.read(delete_ranges.pending_ranges):
         starts.append(found[0].span.start)
         gc_steps(cluster, 1)
     assert starts == sorted(starts) and starts[0] == left.span.start

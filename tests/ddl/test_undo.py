@@ -9,10 +9,10 @@ import pytest
 from exuvia.base.errors import Refused
 from exuvia.catalog import meta, reader
 from exuvia.catalog.model import SchemaState, evolve
-from exuvia.ddl import admin, gc_worker, kept, queue, requests
+from exuvia.ddl import admin, delete_ranges, kept, queue, requests
 from exuvia.ddl.actions.undo import element_can_no_longer_be_retained
-from exuvia.ddl.decision import CatalogSnapshot
 from exuvia.ddl.job import ActionCode, JobState
+from exuvia.ddl.snapshot import CatalogSnapshot
 from exuvia.kv import keys
 from exuvia.kv.packet import is_live
 from exuvia.node.assemble import JUDGE
@@ -1182,7 +1182,7 @@ def test_nothing_that_was_written_meanwhile_is_lost(label, indexes, crash_at, se
     assert ended.state == JobState.SYNCED, ended.describe()
     assert window.kept(dropped) is None
     window.check(indexes)
-    assert window.cluster.read(gc_worker.pending_ranges) == []
+    assert window.cluster.read(delete_ranges.pending_ranges) == []
     assert window.traffic.committed > 15
 
 

@@ -162,7 +162,7 @@ def committed(monkeypatch):
     apply = worker.apply
 
     def applied(txn, decision, owner):
-        if decision.moves or decision.archive or decision.keeps:
+        if decision.commits:
             found.append(decision)
         return apply(txn, decision, owner)
 

@@ -46,8 +46,9 @@ from exuvia.ddl import actions, queue
 from exuvia.ddl.action import Step
 from exuvia.ddl.actions.foreign_key import ADD_FOREIGN_KEY, every_child_has_a_parent, place_key
 from exuvia.ddl.actions.shared import add_constraint_path
-from exuvia.ddl.decision import CatalogSnapshot, StepWait
+from exuvia.ddl.decision import StepWait
 from exuvia.ddl.job import Job
+from exuvia.ddl.snapshot import CatalogSnapshot
 from exuvia.ddl.submit import Admit
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.store import Store

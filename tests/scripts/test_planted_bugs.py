@@ -6,7 +6,7 @@ from exuvia.catalog import table as tables
 from exuvia.catalog import writer
 from exuvia.catalog.model import DUTIES, PartitionInfo, SchemaState
 from exuvia.ddl import apply
-from exuvia.ddl.decision import ReorgOrder
+from exuvia.ddl.effects import ReorgOrder
 from exuvia.ddl.job import JobState
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import Standing

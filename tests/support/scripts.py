@@ -33,7 +33,7 @@ from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import IndexInfo, SchemaState, TableInfo
 from exuvia.catalog.system_tables import LAST_SYSTEM_ID
 from exuvia.catalog.table import Table
-from exuvia.ddl import admin, gc_worker, kept, queue
+from exuvia.ddl import admin, delete_ranges, kept, queue
 from exuvia.ddl.job import Job, JobState, evolve
 from exuvia.ddl.worker import ReorgFactory
 from exuvia.kv import keys
@@ -503,7 +503,7 @@ def check(play: Play, job: Job) -> None:
     cluster = play.cluster
     txn = cluster.store.begin()
     try:
-        assert gc_worker.pending_ranges(txn) == []
+        assert delete_ranges.pending_ranges(txn) == []
         found = Schemas(cluster.store, evaluator=EVALUATOR).table_by_id(txn, play.before.info.id)
         if found is None:
             assert cluster.store.count(keys.table_span(play.before.info.id)) == 0

@@ -32,7 +32,7 @@ same transaction. All others write through catalog/writer.py, or with `fence` fi
 
 import re
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from exuvia import __version__
 from exuvia.base.types import FieldType, Flag, TypeCode
@@ -52,6 +52,7 @@ from exuvia.catalog.model import (
     name,
 )
 from exuvia.catalog.table import Table
+from exuvia.kv import keys
 from exuvia.kv.transaction import Transaction
 
 _COLUMN = re.compile(
@@ -684,6 +685,25 @@ def planned(txn: Transaction, name: str) -> Table:
 @lru_cache(maxsize=64)
 def _planned(name: str, revision: int, database_revision: int) -> Table:
     return Table(SYSTEM[name], revision, DATABASES[-1], database_revision)
+
+
+def system_table(txn: Transaction, name: str) -> Table:
+    """A system table as the snapshot has it: a newer program may have added columns to it."""
+    stored, *revisions = map(txn.get, _places(name))
+    return _as_stored(name, stored, *map(keys.read_number, revisions))
+
+
+@cache
+def _places(name: str) -> tuple[bytes, bytes, bytes]:
+    """Keys of a system table, of its revision and of its database's revision."""
+    table_id = SYSTEM[name].id
+    return keys.meta("table", table_id), keys.revision(table_id), keys.database_revision(MYSQL_ID)
+
+
+@lru_cache(maxsize=64)
+def _as_stored(name: str, stored: bytes | None, revision: int, database_revision: int) -> Table:
+    info = SYSTEM[name] if stored is None else meta.table_at_rest(stored)
+    return Table(info, revision, DATABASES[-1], database_revision)
 
 
 def place(txn: Transaction, table: Table, row: Row) -> None:

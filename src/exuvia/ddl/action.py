@@ -19,24 +19,33 @@ WRITE_ONLY).
 
 from collections.abc import Callable, Iterable
 from enum import Enum
-from itertools import pairwise
+from itertools import pairwise, starmap
 from typing import NamedTuple, Optional
 
 from exuvia.base.errors import Broken, Refused
 from exuvia.catalog.model import DUTIES, SchemaState, TableInfo
 from exuvia.catalog.rules import TouchedRule
-from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, Kept, ReadSet, StepWait
+from exuvia.ddl.decision import StepWait
+from exuvia.ddl.delete_ranges import DeleteRange
+from exuvia.ddl.effects import (
+    AwaitWriters,
+    Effect,
+    EndRetention,
+    FenceWriters,
+    JobEvent,
+    MoveCounters,
+    MoveRetention,
+    RestoreRanges,
+)
 from exuvia.ddl.job import ActionCode, Job
+from exuvia.ddl.kept import Kept
+from exuvia.ddl.snapshot import CatalogSnapshot, ReadSet
 
 Refuse = Callable[[Job, CatalogSnapshot], Refused | None]
 Edit = Callable[[Job, CatalogSnapshot], tuple[Job, CatalogSnapshot]]
 After = Callable[[Job, CatalogSnapshot], Refused | StepWait | None]  # None: continue
-Leave = Callable[[Job, CatalogSnapshot], tuple[DeleteRange, ...]]
 Publish = Callable[[Job, CatalogSnapshot, CatalogSnapshot], JobEvent | tuple[JobEvent, ...]]
-Restore = Callable[[Job], int]
-Keep = Callable[[Job, CatalogSnapshot], tuple[Kept, ...]]
 Reads = Callable[[Job], ReadSet]
-Fence = Callable[[Job, CatalogSnapshot], tuple[int, ...]]
 Names = Callable[[Job], Iterable[tuple[int, str]]]  # (database id, name in lower case)
 Judges = Callable[[Job, TableInfo], frozenset[TouchedRule]]
 
@@ -93,6 +102,59 @@ class Element(NamedTuple):
     move: Callable[[Job, CatalogSnapshot, SchemaState], CatalogSnapshot]
 
 
+class Cause(NamedTuple):
+    """Effects of a step besides its edit, all of one kind.
+
+    `make` gets the job after the step's edit, and the snapshot before the step.
+    """
+
+    kind: type[Effect]
+    make: Callable[[Job, CatalogSnapshot], Iterable[Effect]]
+
+
+def leaves(ranges: Callable[[Job, CatalogSnapshot], Iterable[DeleteRange]]) -> Cause:
+    """Ranges that are emptied in the background afterwards."""
+    return Cause(DeleteRange, ranges)
+
+
+def retains(records: Callable[[Job, CatalogSnapshot], Iterable[Kept]]) -> Cause:
+    """Data that UNDO can restore for a while."""
+    return Cause(Kept, records)
+
+
+def fences(tables: Callable[[Job, CatalogSnapshot], Iterable[int]]) -> Cause:
+    """Tables whose writers must plan again: their id or key range is gone."""
+    return Cause(FenceWriters, lambda job, snapshot: map(FenceWriters, tables(job, snapshot)))
+
+
+def awaits(tables: Callable[[Job, CatalogSnapshot], tuple[int, ...]]) -> Cause:
+    """Tables whose writers the step waits for, though it does not change them."""
+    return Cause(AwaitWriters, lambda job, snapshot: (AwaitWriters(tables(job, snapshot)),))
+
+
+def restores_ranges(ended_job: Callable[[Job], int]) -> Cause:
+    """The ended job whose ranges must not be emptied any more."""
+    return Cause(RestoreRanges, lambda job, _: (RestoreRanges(ended_job(job)),))
+
+
+def ends_retention(ended_job: Callable[[Job], int]) -> Cause:
+    """The ended job that can no longer be undone; 0: none."""
+    return Cause(
+        EndRetention,
+        lambda job, _: (EndRetention(ended),) if (ended := ended_job(job)) else (),
+    )
+
+
+def moves_counters(pairs: Callable[[Job, CatalogSnapshot], Iterable[tuple[int, int]]]) -> Cause:
+    """Pairs of tables: the second one's ids continue after those of the first one."""
+    return Cause(MoveCounters, lambda job, snapshot: starmap(MoveCounters, pairs(job, snapshot)))
+
+
+def moves_retention(pairs: Callable[[Job, CatalogSnapshot], Iterable[tuple[int, int]]]) -> Cause:
+    """Pairs of tables: records for UNDO of the first one belong to the second one."""
+    return Cause(MoveRetention, lambda job, snapshot: starmap(MoveRetention, pairs(job, snapshot)))
+
+
 class Step(NamedTuple):
     """One transaction with one schema version: from one state to a neighbour."""
 
@@ -100,15 +162,17 @@ class Step(NamedTuple):
     target: SchemaState
     edit: Edit | None = None  # other changes, made before the element moves
     after: After | None = None  # the condition of the step
-    leaves: Leave | None = None  # ranges that are emptied in the background afterwards
+    causes: tuple[Cause, ...] = ()  # further effects
     event: Publish | None = None  # published when the job ends successfully
-    # tables whose writers must plan again: their id or key range is gone
-    fences_tables: Fence | None = None
-    # the ended job whose ranges must not be emptied any more
-    restores_ranges_of: Restore | None = None
-    keeps: Keep | None = None  # data that UNDO can restore for a while
-    ends_undo_of: Restore | None = None  # the ended job that can no longer be undone
     barrier: bool = False  # only waits for older writers: no schema version
+
+    def effects(self, job: Job, before: CatalogSnapshot) -> tuple[Effect, ...]:
+        """Its further effects. `job`: after the step's edit."""
+        return tuple(effect for cause in self.causes for effect in cause.make(job, before))
+
+    def has(self, *kinds: type[Effect]) -> bool:
+        """Whether it may have effects of these kinds."""
+        return any(cause.kind in kinds for cause in self.causes)
 
 
 class Action(NamedTuple):
@@ -156,6 +220,9 @@ class Action(NamedTuple):
     without_undo: str = ""  # the error text of UNDO if nothing was retained
     # two jobs of one action with different manners do not predict each other's speed
     manner: Callable[[Job], object] | None = None
+    spares_hidden: bool = False  # leaves elements that are hidden for UNDO as they are
+    ignores_lock: bool = False  # allowed for a locked table: it does not change its columns
+    unlogged: Callable[[Job], bool] | None = None  # changes rows without records in a change log
 
     def waits_in(self, state: SchemaState, post_commit: bool = False) -> bool:
         """Whether a reorg may run while the job is in that state."""
@@ -171,6 +238,23 @@ class Action(NamedTuple):
             if DUTIES[step.source] == DUTIES[state]:
                 return step
         raise Broken(f"{self.label} has no step that leaves {state.name}")
+
+
+class JobGuard(NamedTuple):
+    """A feature's refusal for jobs of all actions. Its file lists it in `GUARDS`.
+
+    `refuses` gets the kind of the job's action, whose fields tell what it does. Guards are checked
+    by rank, before the refusals of the action.
+    """
+
+    refuses: Callable[[Action, Job, CatalogSnapshot], Refused | None]
+    reads: Reads | None = None
+    rank: int = 0
+
+
+def always(_: Job) -> bool:
+    """A field of an action that is true of all its jobs."""
+    return True
 
 
 def compatible(one: SchemaState, other: SchemaState) -> bool:

@@ -1,35 +1,52 @@
 """Applies a decision in one transaction, which has also read the snapshot (law 4).
 
     read_snapshot   the snapshot of a job's elements
-    apply           catalog, version and diff, revisions, announcement, reorg epoch, ranges, events,
-                    job row or history
+    apply           the effects of the decision, kind by kind, then the job's row
     changes_of      an event of a finished job as the change that subscribers get
 
 This module neither decides nor commits.
 """
 
-import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
+from typing import Any
 
 import msgspec
 
 from exuvia.base.errors import Broken
-from exuvia.catalog import account_attributes, meta, placement, reader
-from exuvia.catalog.model import ColumnInfo, PartitionDefinition, SchemaState, TableInfo, evolve
-from exuvia.catalog.sysvar import variables
-from exuvia.catalog.table import Table
-from exuvia.cluster import member as members
+from exuvia.catalog import meta
+from exuvia.catalog.model import PartitionDefinition, TableInfo, evolve
 from exuvia.cluster import versions
-from exuvia.ddl import gc_worker, kept, multi_schema_change, queue
+from exuvia.ddl import delete_ranges, kept, queue
 from exuvia.ddl.actions import action_of
-from exuvia.ddl.actions.load import forget_load, is_loaded
-from exuvia.ddl.decision import CatalogSnapshot, Decision, JobEvent, ReadSet, Referrer, ReorgOrder
-from exuvia.ddl.elements import renumber
+from exuvia.ddl.decision import Decision
+from exuvia.ddl.delete_ranges import DeleteRange
+from exuvia.ddl.effects import (
+    EFFECTS,
+    Archive,
+    AwaitWriters,
+    ChangeDatabase,
+    ChangeNamed,
+    ChangeTable,
+    Effect,
+    EndRetention,
+    FenceWriters,
+    JobEvent,
+    MoveCounters,
+    MoveRetention,
+    Notify,
+    OrderReorg,
+    Publish,
+    ReorgOrder,
+    RestoreRanges,
+    of_kind,
+)
 from exuvia.ddl.follow import left_behind
-from exuvia.ddl.job import FINISHED, Job, timestamp, wall_s
+from exuvia.ddl.job import FINISHED, Job, wall_s
+from exuvia.ddl.kept import Kept
 from exuvia.ddl.runs import assent_to
-from exuvia.ddl.state_machine import walking
+from exuvia.ddl.snapshot import CatalogSnapshot, FactReader
+from exuvia.ddl.state_machine import read_set, walking
 from exuvia.events import notifier, schema_change
 from exuvia.events.schema_change import DroppedTable, Kind, Partition, SchemaChange
 from exuvia.kv import keys
@@ -50,139 +67,23 @@ def announce_reads(txn: Transaction, job: Job) -> None:
 
 
 def read_snapshot(txn: Transaction, job: Job, now: int) -> CatalogSnapshot:
-    """The job's elements in this snapshot. `now` is a job's timestamp."""
+    """The job's elements in this snapshot, and all declared reads. `now` is a job's timestamp."""
     table = meta.get_table(txn, job.table_id) if job.table_id else None
-    read_set = multi_schema_change.read_set(job)
-    others = (meta.get_table(txn, table_id) for table_id in read_set.tables)
-    databases = (meta.get_database(txn, database_id) for database_id in read_set.databases)
-    policies = [placement.find_policy(txn, policy) for policy in read_set.policies]
-    found_policies = tuple(policy for policy in policies if policy is not None)
+    reads = read_set(job)
+    others = (meta.get_table(txn, table_id) for table_id in reads.tables)
+    databases = (meta.get_database(txn, database_id) for database_id in reads.databases)
+    records = {(kind, name): kind.find(txn, name) for kind, name in reads.records}
+    source = FactReader(txn, lambda job_id: queue.get(txn, job_id) is not None)
     return CatalogSnapshot(
         database=meta.get_database(txn, job.schema_id),
         table=table,
-        gone_links=meta.gone_links(txn, () if table is None else (table,)),
-        tables=_tables_of(txn, job.schema_id) if read_set.database_tables else (),
         others=tuple(info for info in others if info is not None),
         databases=tuple(info for info in databases if info is not None),
-        referrers=tuple(_referrers(txn, job, read_set, table)) if read_set.referrers else (),
-        names=tuple(_holders(txn, read_set)),
-        is_kept=bool(read_set.undo_of) and kept.get(txn, read_set.undo_of) is not None,
-        taken_by=_taken_by(txn, job, read_set),
-        left=gc_worker.untouched_ranges(txn, read_set.left_by) if read_set.left_by else (),
-        loader_lives=bool(read_set.loader) and members.find(txn, read_set.loader) is not None,
-        is_loaded=bool(read_set.loader) and is_loaded(txn, job.id),
-        name_is_taken=_name_is_taken(txn, job, read_set),
-        last_id=_last_id(txn, job) if read_set.last_id else 0,
-        greatest=_greatest(txn, table, read_set.greatest_of),
-        policies=found_policies,
-        is_used=read_set.policy_uses
-        and bool(found_policies)
-        and placement.is_used(txn, found_policies[0]),
-        group=placement.find_group(txn, read_set.group) if read_set.group else None,
-        group_users=account_attributes.users_in(txn, read_set.group) if read_set.group else (),
+        records={key: info for key, info in records.items() if info is not None},
+        facts={fact: fact.read(source) for fact in reads.facts},
         table_is_empty=_is_empty(txn, walking(job), table),
         now=now,
-        verified_for=_verified_for(txn) if job.exuvia_verified else 0,
     )
-
-
-def _last_id(txn: Transaction, job: Job) -> int:
-    return keys.read_number(txn.get(keys.meta("auto", job.table_id)))
-
-
-def _greatest(txn: Transaction, info: TableInfo | None, column_id: int) -> int:
-    """The greatest value in a column, rounded up; 0 if no value is greater than 0.
-
-    Reads the end of an index that begins with the column, otherwise all rows."""
-    column = info.column_by_id(column_id) if info is not None and column_id else None
-    database = meta.get_database(txn, info.exuvia_db) if info is not None else None
-    if info is None or column is None or database is None:
-        return 0
-    table = Table(_without_virtual(info), meta.revision(txn, info.id), database, 0)
-    return max(0, *(_greatest_in(txn, part, column) for part in table.parts))
-
-
-def _without_virtual(info: TableInfo) -> TableInfo:
-    """The table without virtual columns and their indexes: nothing evaluates expressions here."""
-    virtual = {column.id for column in info.cols if column.is_virtual}
-    indexes = tuple(
-        index
-        for index in info.indexes
-        if not any(part.exuvia_column in virtual for part in index.idx_cols)
-    )
-    cols = tuple(column for column in info.cols if column.id not in virtual)
-    return renumber(evolve(info, cols=cols, index_info=indexes or None))
-
-
-def _greatest_in(txn: Transaction, table: Table, column: ColumnInfo) -> int:
-    info = table.info
-    at = next(n for n, candidate in enumerate(info.cols) if candidate.id == column.id)
-    if info.pk_is_handle and table.handle_positions == (at,):
-        rows = reader.scan(txn, table, reverse=True, used=(at,))
-        return next((math.ceil(row[at]) for _, row in rows), 0)
-    for index in info.indexes:
-        leads = index.idx_cols[0].exuvia_column == column.id and not index.is_global
-        if leads and index.state == SchemaState.PUBLIC and index.holds_every_row:
-            entry = next(reader.scan_index(txn, table, index, reverse=True), None)
-            if entry is None:
-                return 0
-            if entry[0] is not None:
-                return math.ceil(entry[0][0] or 0)
-    rows = reader.scan(txn, table, used=(at,))
-    return max((math.ceil(row[at]) for _, row in rows if row[at] is not None), default=0)
-
-
-def _taken_by(txn: Transaction, job: Job, read_set: ReadSet) -> int:
-    retained = kept.get(txn, read_set.undo_of) if read_set.undo_of else None
-    if retained is None or retained.ended_by == job.id or not queue.get(txn, retained.ended_by):
-        return 0
-    return retained.ended_by
-
-
-def _verified_for(txn: Transaction) -> int:
-    return timestamp(variables.read_int(txn, "exuvia_ddl_verify_max_age_s") * 1_000_000_000)
-
-
-def _tables_of(txn: Transaction, database_id: int) -> tuple[int, ...]:
-    return tuple(table_id for _, table_id in meta.table_names(txn, database_id))
-
-
-def _referrers(
-    txn: Transaction, job: Job, read_set: ReadSet, table: TableInfo | None
-) -> Iterator[Referrer]:
-    """Foreign keys that refer to the table, or to any table of the database, that the job drops."""
-    for link, parent_id in meta.parents(txn):
-        parent = table if parent_id == job.table_id else None
-        if read_set.database_tables:
-            parent = meta.get_table(txn, parent_id)
-        child = meta.get_table(txn, meta.child_of(txn, link))
-        if (
-            parent is None
-            or child is None
-            or (not job.table_id and parent.exuvia_db != job.schema_id)
-        ):
-            continue
-        home = meta.get_database(txn, child.exuvia_db)
-        for key in child.foreign_keys:
-            if key.exuvia_link == link and key.version and home is not None:
-                names = home.db_name.O, child.name.O, key.fk_name.O
-                yield Referrer(parent.name.O, child.id, *names)
-
-
-def _holders(txn: Transaction, read_set: ReadSet) -> Iterator[tuple[int, str, int]]:
-    for database_id, table_name in read_set.names:
-        table_id = meta.find_table(txn, database_id, table_name.lower())
-        if table_id is not None:
-            yield database_id, table_name.lower(), table_id
-
-
-def _name_is_taken(txn: Transaction, job: Job, read_set: ReadSet) -> bool:
-    if read_set.own_name == "database":
-        return meta.find_database(txn, job.schema_name) not in (None, job.schema_id)
-    if read_set.own_name == "table":
-        table_id = meta.find_table(txn, job.schema_id, job.table_name)
-        return table_id not in (None, job.table_id)
-    return False
 
 
 def _is_empty(txn: Transaction, job: Job | None, table: TableInfo | None) -> bool:
@@ -199,83 +100,34 @@ def _is_empty(txn: Transaction, job: Job | None, table: TableInfo | None) -> boo
 # -- writing ---------------------------------------------------------------------------------------
 
 
+class _Step:
+    """A decision while it is put into a transaction. `job`: as it will be after the commit."""
+
+    def __init__(self, txn: Transaction, decision: Decision, owner: str, joins: bool) -> None:
+        self.txn = txn
+        self.decision = decision
+        self.owner = owner
+        self.joins = joins
+        self.job = decision.job
+        self.bumps = _bumps(decision)
+        # before the catalog is written: a removed table has no revision any more
+        self.announced = _revisions_after(txn, decision, self.bumps) if decision.moves else {}
+
+
 def apply(txn: Transaction, decision: Decision, owner: str, joins: bool = False) -> Job:
     """Put the decision into the transaction. Returns the job as it will be after the commit.
 
     `joins`: the step shares the schema version of the previous step in this transaction.
     """
-    job = decision.job.at(decision.before.now)
-    decision = evolve(decision, job=job)
-    _move_epoch(txn, job.id, decision.reorg)
-    if decision.anew:
-        checkpoint.forget(txn, job.id)
-    if decision.reorg == ReorgOrder.START:
-        decision = evolve(decision, job=evolve(job, snapshot_ver=txn.sequence))
-    if decision.moves:
-        job = _publish(txn, decision, owner, joins)
-    first = gc_worker.free_ordinal(txn, job.id) if decision.ranges else 0
-    for ordinal, delete_range in enumerate(decision.ranges, first):
-        gc_worker.add_range(txn, job.id, ordinal, delete_range, decision.before.now)
-    if decision.restores_ranges_of:
-        gc_worker.restore_ranges(txn, decision.restores_ranges_of)
-    for retained in decision.keeps_for_undo:
-        kept.put(txn, retained)
-    if decision.ends_undo_of:
-        tables = decision.before.table, decision.after.table
-        kept.end(txn, decision.ends_undo_of, *tables)
-    # a single event has the job's number alone; several are numbered like sub-jobs
-    changes = [change for event in decision.events for change in changes_of(txn, event)]
-    for number, change in enumerate(changes):
-        part = number if len(changes) > 1 else notifier.WHOLE_JOB
-        notifier.put(txn, job.id, part, change)
-    for sub_job, event in decision.sub_job_events:
-        notifier.put(txn, job.id, sub_job, change_of(txn, event))
-    if decision.archive:
-        queue.remove(txn, job)
-        queue.forget(txn, job)
-        queue.archive(txn, job)
-        versions.finish(txn, job.id)
-        if job.reorg_meta:
-            txn.delete(keys.meta("dial", job.id))
-        if txn.get(keys.meta("reorg", job.id)) is not None:
-            checkpoint.forget(txn, job.id)
-            txn.delete(keys.meta("reorg", job.id))
-            forget_load(txn, job.id)
-        txn.notify("history")
-    else:
-        queue.update(txn, job)
-    return job
-
-
-def _publish(txn: Transaction, decision: Decision, owner: str, joins: bool) -> Job:
-    """Write catalog, version and revisions, and request their acknowledgement."""
-    job = decision.job
-    bumps = _bumps(decision)
-    announced = _revisions_after(txn, decision, bumps)
-    _edit_catalog(txn, decision)
-    # The revision of a database is part of the fence of all its tables. It moves only with the
-    # state: another charset does not concern writers of the tables.
-    before, after = decision.before, decision.after
-    states = [None if info is None else info.state for info in (before.database, after.database)]
-    if decision.barrier:
-        version = meta.publish_silently(txn, bumps)
-    else:
-        version = meta.publish(
-            txn,
-            type=int(job.type),
-            schema_id=job.schema_id,
-            table_id=job.table_id,
-            affected=[table_id for table_id in bumps if table_id != job.table_id],
-            bumps=bumps,
-            database_bumps={job.schema_id: meta.STEP} if states[0] != states[1] else {},
-            joins=joins,
-        )
-    job = evolve(job, last_schema_version=version)
-    if job.state in FINISHED:
-        job = evolve(job, binlog=left_behind(txn, job.binlog, decision, version))
-    queue.announce(txn, job, announced, owner)
-    versions.announce(txn, job.id, version, announced, assent_to(job, announced))
-    return job
+    decision = evolve(decision, job=decision.job.at(decision.before.now))
+    step = _Step(txn, decision, owner, joins)
+    for kind in EFFECTS:
+        effects = of_kind(decision.effects, kind)
+        if effects:
+            WRITERS[kind](step, effects)
+    if not decision.archives:
+        queue.update(txn, step.job)
+    return step.job
 
 
 def suppose(txn: Transaction, decision: Decision) -> None:
@@ -284,42 +136,172 @@ def suppose(txn: Transaction, decision: Decision) -> None:
     The transaction must never commit: no change is announced.
     """
     if decision.moves:
-        _edit_catalog(txn, decision)
-        meta.publish_silently(txn, _bumps(decision))
+        step = _Step(txn, decision, "", joins=False)
+        for kind in EFFECTS[: EFFECTS.index(Publish)]:
+            if kind is not OrderReorg:
+                WRITERS[kind](step, of_kind(decision.effects, kind))
+        meta.publish_silently(txn, step.bumps)
 
 
-def _edit_catalog(txn: Transaction, decision: Decision) -> None:
-    before, after = decision.before, decision.after
-    _edit_tables(txn, _infos(before), _infos(after))
-    if after.database is not None and after.database != before.database:
-        meta.put_database(txn, after.database)
-    elif after.database is None and before.database is not None:
-        for info in meta.referred_tables(txn, before.tables):
-            meta.orphan(txn, info, before.database.db_name.L)
-        meta.drop_database(txn, before.database)
-    _edit_policies(txn, before, after)
-    meta.carry_counters(txn, decision.after.carries)
-    for source, target in decision.after.renumbered:
-        kept.follow(txn, source, target)
+# -- one function for each kind of effect, in the order of the transaction -------------------------
 
 
-def _edit_policies(txn: Transaction, before: CatalogSnapshot, after: CatalogSnapshot) -> None:
-    """Write new and changed placement policies and resource groups; remove dropped ones."""
-    for policy in after.policies:
-        if policy not in before.policies:
-            placement.put_policy(txn, policy)
-    for policy in before.policies:
-        if policy.id not in {policy_after.id for policy_after in after.policies}:
-            placement.drop_policy(txn, policy)
-    if after.group is not None and after.group != before.group:
-        placement.put_group(txn, after.group)
-    elif before.group is not None and after.group is None:
-        placement.drop_group(txn, before.group)
+def _order_reorg(step: _Step, effects: list[OrderReorg]) -> None:
+    for effect in effects:
+        _move_epoch(step.txn, step.job.id, effect.order)
+        if effect.order == ReorgOrder.AGAIN:
+            checkpoint.forget(step.txn, step.job.id)
+        if effect.order == ReorgOrder.START:
+            step.job = evolve(step.job, snapshot_ver=step.txn.sequence)
 
 
-def _infos(snapshot: CatalogSnapshot) -> dict[int, TableInfo]:
-    own = (snapshot.table,) if snapshot.table else ()
-    return {info.id: info for info in (*own, *snapshot.others)}
+def _change_tables(step: _Step, effects: list[ChangeTable]) -> None:
+    """Release names first, so that two tables of one step may swap theirs."""
+    txn = step.txn
+    for effect in effects:
+        if effect.before is not None and effect.after is None:
+            meta.drop_table(txn, effect.before)
+        elif effect.before is not None and effect.after is not None:
+            meta.release_name(txn, effect.before, effect.after)
+    for effect in effects:
+        if effect.after is not None:
+            txn.require(keys.meta("db", effect.after.exuvia_db))
+            meta.put_table(txn, effect.after)
+
+
+def _change_database(step: _Step, effects: list[ChangeDatabase]) -> None:
+    txn = step.txn
+    for before, after in effects:
+        if after is not None:
+            meta.put_database(txn, after)
+        elif before is not None:
+            table_ids = tuple(table_id for _, table_id in meta.table_names(txn, before.id))
+            for info in meta.referred_tables(txn, table_ids):
+                meta.orphan(txn, info, before.db_name.L)
+            meta.drop_database(txn, before)
+
+
+def _change_records(step: _Step, effects: list[ChangeNamed]) -> None:
+    for effect in effects:
+        if effect.after is None:
+            effect.kind.drop(step.txn, effect.before)
+        else:
+            effect.kind.put(step.txn, effect.after)
+
+
+def _move_counters(step: _Step, effects: list[MoveCounters]) -> None:
+    meta.carry_counters(step.txn, tuple((effect.source, effect.target) for effect in effects))
+
+
+def _move_retention(step: _Step, effects: list[MoveRetention]) -> None:
+    for source, target in effects:
+        kept.follow(step.txn, source, target)
+
+
+def _publish(step: _Step, effects: list[Publish]) -> None:
+    """The version and revisions, and the request to acknowledge them.
+
+    The revision of a database is part of the fence of all its tables. It moves only with the state:
+    another charset does not concern writers of the tables.
+    """
+    txn, job, decision = step.txn, step.job, step.decision
+    if decision.barrier:
+        version = meta.publish_silently(txn, step.bumps)
+    else:
+        states = [
+            None if info is None else info.state
+            for info in (decision.before.database, decision.after.database)
+        ]
+        version = meta.publish(
+            txn,
+            type=int(job.type),
+            schema_id=job.schema_id,
+            table_id=job.table_id,
+            affected=[table_id for table_id in step.bumps if table_id != job.table_id],
+            bumps=step.bumps,
+            database_bumps={job.schema_id: meta.STEP} if states[0] != states[1] else {},
+            joins=step.joins,
+        )
+    job = evolve(job, last_schema_version=version)
+    if job.state in FINISHED:
+        job = evolve(job, binlog=left_behind(txn, job.binlog, decision, version))
+    queue.announce(txn, job, step.announced, step.owner)
+    assent = assent_to(job, step.announced)
+    versions.announce(txn, job.id, version, step.announced, assent)
+    step.job = job
+
+
+def _leave_ranges(step: _Step, effects: list[DeleteRange]) -> None:
+    first = delete_ranges.free_ordinal(step.txn, step.job.id)
+    for ordinal, left in enumerate(effects, first):
+        delete_ranges.add_range(step.txn, step.job.id, ordinal, left, step.decision.before.now)
+
+
+def _restore_ranges(step: _Step, effects: list[RestoreRanges]) -> None:
+    for effect in effects:
+        delete_ranges.restore_ranges(step.txn, effect.job_id)
+
+
+def _retain(step: _Step, effects: list[Kept]) -> None:
+    for record in effects:
+        kept.put(step.txn, record)
+
+
+def _end_retention(step: _Step, effects: list[EndRetention]) -> None:
+    tables = step.decision.before.table, step.decision.after.table
+    for effect in effects:
+        kept.end(step.txn, effect.job_id, *tables)
+
+
+def _notify(step: _Step, effects: list[Notify]) -> None:
+    """A single event has the job's number alone; several are numbered like sub-jobs."""
+    txn, job_id = step.txn, step.job.id
+    own = [effect.event for effect in effects if effect.sub_job is None]
+    changes = [change for event in own for change in changes_of(txn, event)]
+    for number, change in enumerate(changes):
+        notifier.put(txn, job_id, number if len(changes) > 1 else notifier.WHOLE_JOB, change)
+    for event, sub_job in effects:
+        if sub_job is not None:
+            notifier.put(txn, job_id, sub_job, change_of(txn, event))
+
+
+def _archive(step: _Step, effects: list[Archive]) -> None:
+    txn, job = step.txn, step.job
+    queue.remove(txn, job)
+    queue.forget(txn, job)
+    queue.archive(txn, job)
+    versions.finish(txn, job.id)
+    if job.reorg_meta:
+        txn.delete(keys.meta("dial", job.id))
+    if txn.get(keys.meta("reorg", job.id)) is not None:
+        checkpoint.forget(txn, job.id)
+        txn.delete(keys.meta("reorg", job.id))
+        if txn.get(keys.meta("loaded", job.id)) is not None:
+            txn.delete(keys.meta("loaded", job.id))
+    txn.notify("history")
+
+
+def _nothing(step: _Step, effects: list[Any]) -> None:
+    """It is part of the revisions that `_publish` announces."""
+
+
+WRITERS: dict[type[Effect], Callable[[_Step, list[Any]], None]] = {
+    OrderReorg: _order_reorg,
+    ChangeTable: _change_tables,
+    ChangeDatabase: _change_database,
+    ChangeNamed: _change_records,
+    MoveCounters: _move_counters,
+    MoveRetention: _move_retention,
+    FenceWriters: _nothing,
+    AwaitWriters: _nothing,
+    Publish: _publish,
+    DeleteRange: _leave_ranges,
+    RestoreRanges: _restore_ranges,
+    Kept: _retain,
+    EndRetention: _end_retention,
+    Notify: _notify,
+    Archive: _archive,
+}
 
 
 def _bumps(decision: Decision) -> dict[int, int]:
@@ -327,13 +309,10 @@ def _bumps(decision: Decision) -> dict[int, int]:
 
     The increment is doubled for a table whose writers are fenced.
     """
-    before, after = _infos(decision.before), _infos(decision.after)
-    changed = [
-        table_id for table_id in {**before, **after} if before.get(table_id) != after.get(table_id)
-    ]
     own = [decision.job.table_id] if decision.job.table_id else []
-    bumps = dict.fromkeys([*own, *changed], meta.STEP)
-    return {**bumps, **dict.fromkeys(decision.fences_tables, meta.TAKEN)}
+    changed = [change.id for change in of_kind(decision.effects, ChangeTable)]
+    fenced = [fence.table_id for fence in of_kind(decision.effects, FenceWriters)]
+    return {**dict.fromkeys([*own, *changed], meta.STEP), **dict.fromkeys(fenced, meta.TAKEN)}
 
 
 def _revisions_after(txn: Transaction, decision: Decision, bumps: dict[int, int]) -> dict[int, int]:
@@ -341,31 +320,17 @@ def _revisions_after(txn: Transaction, decision: Decision, bumps: dict[int, int]
 
     Writers of a fenced table are not waited for: the store refuses them.
     """
-    existing = _infos(decision.before)
-    moved = {
-        table_id: by
-        for table_id, by in bumps.items()
-        if table_id in existing and table_id not in decision.fences_tables
+    existing = {info.id for info in decision.before.tables}
+    fenced = {fence.table_id for fence in of_kind(decision.effects, FenceWriters)}
+    moved = {table_id: by for table_id, by in bumps.items() if table_id in existing - fenced}
+    within = {
+        table_id: meta.STEP
+        for effect in of_kind(decision.effects, AwaitWriters)
+        for table_id in effect.table_ids
     }
-    within = dict.fromkeys(decision.before.tables, meta.STEP)
     return {
         table_id: meta.revision(txn, table_id) + by for table_id, by in {**within, **moved}.items()
     }
-
-
-def _edit_tables(
-    txn: Transaction, before: dict[int, TableInfo], after: dict[int, TableInfo]
-) -> None:
-    """Release names first, so that two tables of one step may swap theirs."""
-    for table_id, info in before.items():
-        if table_id not in after:
-            meta.drop_table(txn, info)
-        elif after[table_id] != info:
-            meta.release_name(txn, info, after[table_id])
-    for table_id, info in after.items():
-        if info != before.get(table_id):
-            txn.require(keys.meta("db", info.exuvia_db))
-            meta.put_table(txn, info)
 
 
 def _move_epoch(txn: Transaction, job_id: int, order: ReorgOrder) -> None:

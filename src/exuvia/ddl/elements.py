@@ -11,9 +11,11 @@ Columns move in actions/column.py.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
 
 from exuvia.base.errors import Broken
 from exuvia.base.types import Flag
+from exuvia.catalog import meta
 from exuvia.catalog.convert.type_change import OLD_COLUMN
 from exuvia.catalog.model import (
     ColumnInfo,
@@ -27,8 +29,9 @@ from exuvia.catalog.model import (
 )
 from exuvia.catalog.table import with_layout
 from exuvia.ddl.action import Element
-from exuvia.ddl.decision import CatalogSnapshot, DeleteRange
+from exuvia.ddl.delete_ranges import DeleteRange
 from exuvia.ddl.job import Job
+from exuvia.ddl.snapshot import CatalogSnapshot, Fact, FactReader, ReadSet
 from exuvia.kv import keys
 from exuvia.kv.packet import Span
 
@@ -45,12 +48,29 @@ def the_table(snapshot: CatalogSnapshot) -> TableInfo:
     return snapshot.table
 
 
+class GoneLinks(Fact[frozenset[int]], frozen=True):
+    """Foreign keys to a table whose child does not exist, though it may be recovered."""
+
+    assumed: ClassVar[frozenset[int]] = frozenset()
+    table_id: int
+
+    def read(self, source: FactReader) -> frozenset[int]:
+        table = meta.get_table(source.txn, self.table_id)
+        return meta.gone_links(source.txn, () if table is None else (table,))
+
+
+def reads_children(job: Job) -> ReadSet:
+    """The reads of `table_with_children`."""
+    return ReadSet(facts=(GoneLinks(job.table_id),))
+
+
 def table_with_children(snapshot: CatalogSnapshot) -> TableInfo:
     """The job's table without foreign keys of missing children (catalog/meta.py).
 
-    It is for checks, not to be written.
+    It is for checks, not to be written. The action declares `reads_children`.
     """
-    return the_table(snapshot).without_keys(snapshot.gone_links)
+    table = the_table(snapshot)
+    return table.without_keys(snapshot.fact(GoneLinks(table.id)))
 
 
 def move_database(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSnapshot:

@@ -24,11 +24,15 @@ from exuvia.catalog.sysvar import variables
 from exuvia.cluster.versions import MetadataLocks
 from exuvia.ddl import apply, queue, two_queues
 from exuvia.ddl.actions import action_of, is_reorg, kind_of
-from exuvia.ddl.decision import CatalogSnapshot, Decision, Kept, ReorgOrder
+from exuvia.ddl.decision import Decision
+from exuvia.ddl.delete_ranges import DeleteRange
+from exuvia.ddl.effects import Notify, OrderReorg, ReorgOrder, of_kind
 from exuvia.ddl.job import JOB_STATE_TEXT, Job, JobState, table_ids, timestamp_text
+from exuvia.ddl.kept import Kept
 from exuvia.ddl.multi_schema_change import is_several, sub_job, sub_jobs
 from exuvia.ddl.ready import Policy, ReadySet
-from exuvia.ddl.state_machine import decide
+from exuvia.ddl.snapshot import CatalogSnapshot
+from exuvia.ddl.state_machine import decide, next_in_memory
 from exuvia.ddl.two_queues import TwoQueues
 from exuvia.kv import keys
 from exuvia.kv.store import Store
@@ -47,15 +51,15 @@ def decisions(
     """
     while True:
         decision = decide(job, snapshot)
-        if decision.reorg == ReorgOrder.RUN:
+        if decision.to_run is not None:
             if runs is not None:
                 runs.append(decision)
-            snapshot = evolve(snapshot, filled=True)
+            snapshot = evolve(snapshot, reorg=snapshot.reorg._replace(filled=True))
             continue
         yield decision
-        if decision.archive or not (decision.moves or decision.keeps):
+        if decision.archives or not decision.commits:
             return
-        job, snapshot = decision.job, evolve(decision.after, filled=False)
+        job, snapshot = decision.job, next_in_memory(decision)
 
 
 def suppose(txn: Transaction, jobs: list[Job], now: int) -> bool:
@@ -89,7 +93,7 @@ def explain(job: Job, snapshot: CatalogSnapshot) -> list[str]:
     for number, decision in enumerate(decisions(job, evolve(snapshot, now=1)), 1):
         walk, *effects = _parts(before, decision)
         text = ", ".join(filter(None, effects))
-        line = walk if decision.archive else f"{walk:<39} {text}"
+        line = walk if decision.archives else f"{walk:<39} {text}"
         lines.append(f"  {number}  {line}".rstrip())
         before = decision
     return lines
@@ -102,20 +106,23 @@ def step_text(before: Decision | None, decision: Decision) -> str:
 
 def _parts(before: Decision | None, decision: Decision) -> list[str]:
     """The state change, then each effect of the step; an end is one part."""
-    if decision.archive:
+    if decision.archives:
         error = f", {decision.job.err.message}" if decision.job.err else ""
         return [f"into history: {JOB_STATE_TEXT[decision.job.state]}{error}"]
     version = "version +1" if decision.moves else ""
     if decision.barrier:
         version = "no version, older writers are waited for"
-    purged = sum(delete_range.tombstones_only for delete_range in decision.ranges)
-    emptied = len(decision.ranges) - purged
+    ranges = of_kind(decision.effects, DeleteRange)
+    purged = sum(delete_range.tombstones_only for delete_range in ranges)
+    emptied = len(ranges) - purged
     left = f"{emptied} range(s) to empty" if emptied else ""
     if purged:
         left += f"{', ' if left else ''}{purged} range(s) tombstones to purge"
-    events = [f"event {event.type}" for event in decision.events[:1]]
+    notified = of_kind(decision.effects, Notify)[:1]
+    events = [f"event {event.type}" for event, sub_job in notified if sub_job is None]
+    orders = [_REORG_TEXT.get(effect.order, "") for effect in of_kind(decision.effects, OrderReorg)]
     walks = "; ".join(_walks(before, decision))
-    return [walks, _REORG_TEXT.get(decision.reorg, ""), version, left, *events]
+    return [walks, *orders, version, left, *events]
 
 
 def _walks(before: Decision | None, decision: Decision) -> Iterator[str]:

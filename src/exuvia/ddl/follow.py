@@ -21,7 +21,7 @@ from exuvia.catalog.codec.row_codec import whole_layouts
 from exuvia.catalog.model import DatabaseInfo, TableInfo, evolve
 from exuvia.catalog.system_tables import DATABASES, MYSQL_ID, SYSTEM
 from exuvia.catalog.table import Table
-from exuvia.ddl.decision import CatalogSnapshot, Decision
+from exuvia.ddl.decision import Decision
 from exuvia.ddl.job import Binlog, decode
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
@@ -33,7 +33,7 @@ _JOB_META = _HISTORY.position("job_meta")
 
 def left_behind(txn: Transaction, binlog: Binlog, decision: Decision, version: int) -> Binlog:
     """The binlog of a job's last step, from the step's transaction."""
-    before, after = _tables(decision.before), _tables(decision.after)
+    after = {info.id for info in decision.after.tables}
     own = decision.after.table
     database = decision.after.database
     others = [_as_at_rest(txn, meta.get_table(txn, info.id)) for info in decision.after.others]
@@ -46,7 +46,7 @@ def left_behind(txn: Transaction, binlog: Binlog, decision: Decision, version: i
         ended_binlog = evolve(
             ended_binlog, MultipleTableInfos=tuple(info for info in others if info is not None)
         )
-    removed = tuple(element_id for element_id in before if element_id not in after)
+    removed = tuple(info.id for info in decision.before.tables if info.id not in after)
     if decision.before.database is not None and database is None:
         removed = (*removed, decision.before.database.id)
     return evolve(ended_binlog, exuvia_gone=removed) if removed else ended_binlog
@@ -54,11 +54,6 @@ def left_behind(txn: Transaction, binlog: Binlog, decision: Decision, version: i
 
 def _as_at_rest(txn: Transaction, info: TableInfo | None) -> TableInfo | None:
     return None if info is None else meta.as_at_rest(txn, info)
-
-
-def _tables(snapshot: CatalogSnapshot) -> dict[int, TableInfo]:
-    own = (snapshot.table,) if snapshot.table is not None else ()
-    return {info.id: info for info in (*own, *snapshot.others)}
 
 
 class Follower:

@@ -38,14 +38,22 @@ from functools import partial
 
 from exuvia.base.clock import Clock, Then
 from exuvia.base.errors import Conflict, Deposed
-from exuvia.catalog import meta, reader, writer
+from exuvia.catalog import meta, writer
 from exuvia.catalog.model import evolve
+from exuvia.catalog.system_tables import system_table
 from exuvia.catalog.sysvar import variables
 from exuvia.cluster.owner import Campaign
 from exuvia.ddl import queue
-from exuvia.ddl.decision import DeleteRange
+from exuvia.ddl.delete_ranges import (
+    STAMP_MS_BITS,
+    DeleteRange,
+    PendingRange,
+    add_range,
+    last_ordinal,
+    range_reached,
+    scan_ranges,
+)
 from exuvia.ddl.elements import ranges_of_table
-from exuvia.ddl.queue import Row, system_table
 from exuvia.events.change_log import ChangeLogs
 from exuvia.kv import keys
 from exuvia.kv.packet import TOMBSTONE, Snapshot, Span
@@ -54,79 +62,7 @@ from exuvia.kv.transaction import ONCE, Transaction
 from exuvia.pipeline.settings import ALONE_S
 from exuvia.pipeline.throttle import BatchSize, RecentSenders, drivers_in
 
-_ORDINAL_BITS = 24
-_STAMP_MS_BITS = 18
-_JOB, _ELEMENT, _START, _END, _STAMP = 0, 1, 2, 3, 4
-_NAMES = keys.meta("name")
-
-
-class PendingRange:
-    """A row of mysql.gc_delete_range. `since_ms`: wall time at which the range was added."""
-
-    def __init__(self, handle: bytes, row: Row) -> None:
-        self.handle = handle
-        self.row = row
-        self.job_id = int(str(row[_JOB]))
-        self.element_id = int(str(row[_ELEMENT]))
-        self.span = Span(bytes.fromhex(str(row[_START])), bytes.fromhex(str(row[_END])))
-        self.since_ms = int(str(row[_STAMP])) >> _STAMP_MS_BITS
-
-    @property
-    def tombstones_only(self) -> bool:
-        """Whether live entries stay."""
-        return self.element_id < 0
-
-    @property
-    def holds_names(self) -> bool:
-        """Whether it represents the tables of a dropped database."""
-        return self.span.start.startswith(_NAMES)
-
-    @property
-    def may_return(self) -> bool:
-        """Whether it is retained: whole tables and databases can be recovered."""
-        return self.holds_names or self.span.end == keys.table_span(abs(self.element_id)).end
-
-
-def add_range(
-    txn: Transaction, job_id: int, ordinal: int, delete_range: DeleteRange, stamp: int
-) -> None:
-    """Add a range to be emptied once the job has ended. Hidden row id: job and ordinal."""
-    start, end = delete_range.span
-    element = -delete_range.element_id if delete_range.tombstones_only else delete_range.element_id
-    row: Row = [job_id, element, start.hex(), end.hex(), stamp]
-    writer.insert(txn, system_table(txn, "gc_delete_range"), row, _handle(job_id, ordinal))
-
-
-def free_ordinal(txn: Transaction, job_id: int) -> int:
-    """The first unused number of the job's ranges: several steps of a job may add some."""
-    table = system_table(txn, "gc_delete_range")
-    newest = next(reader.scan(txn, table, _span_of(txn, job_id), reverse=True), None)
-    return 0 if newest is None else _last_ordinal(txn, job_id) + 1
-
-
-def _handle(job_id: int, ordinal: int) -> bytes:
-    return keys.i64(job_id << _ORDINAL_BITS | ordinal)
-
-
-def pending_ranges(txn: Transaction) -> list[PendingRange]:
-    """The ranges not emptied yet, oldest first."""
-    return list(scan_ranges(txn))
-
-
-def scan_ranges(txn: Transaction, span: Span | None = None) -> Iterator[PendingRange]:
-    """Like `pending_ranges`, but read lazily."""
-    for handle, row in reader.scan(txn, system_table(txn, "gc_delete_range"), span):
-        yield PendingRange(handle, row)
-
-
 # -- while they are emptied ------------------------------------------------------------------------
-
-
-def range_reached(txn: Transaction, left: PendingRange, start: bytes) -> None:
-    """Store that everything of the range below that key is removed."""
-    row = [*left.row]
-    row[_START] = start.hex()
-    writer.update(txn, system_table(txn, "gc_delete_range"), left.handle, left.row, row)
 
 
 def range_done(txn: Transaction, left: PendingRange) -> None:
@@ -148,11 +84,11 @@ def _forget_table(txn: Transaction, left: PendingRange, table_id: int) -> None:
     if not table_id or meta.get_table(txn, table_id) is not None:
         return
     meta.forget_counters(txn, table_id)
-    ordinal = _last_ordinal(txn, left.job_id)
+    ordinal = last_ordinal(txn, left.job_id)
     for link, parent in meta.forget_keys(txn, table_id):
         ordinal += 1
         marks = DeleteRange(link, keys.span_of(keys.mark_prefix(parent, link)))
-        add_range(txn, left.job_id, ordinal, marks, left.since_ms << _STAMP_MS_BITS)
+        add_range(txn, left.job_id, ordinal, marks, left.since_ms << STAMP_MS_BITS)
 
 
 def expand_names(txn: Transaction, left: PendingRange, most: int) -> bytes | None:
@@ -160,7 +96,7 @@ def expand_names(txn: Transaction, left: PendingRange, most: int) -> bytes | Non
 
     Returns where to continue, or None at the end.
     """
-    ordinal = _last_ordinal(txn, left.job_id)
+    ordinal = last_ordinal(txn, left.job_id)
     entries = list(txn.scan(left.span, limit=most))
     for key, payload in entries:
         info = meta.get_table(txn, keys.read_number(payload))
@@ -170,45 +106,10 @@ def expand_names(txn: Transaction, left: PendingRange, most: int) -> bytes | Non
             meta.drop_table(txn, evolve(info, exuvia_referred=()))
             for delete_range in ranges_of_table(info):
                 ordinal += 1
-                add_range(txn, left.job_id, ordinal, delete_range, left.since_ms << _STAMP_MS_BITS)
+                add_range(txn, left.job_id, ordinal, delete_range, left.since_ms << STAMP_MS_BITS)
             _forget_table(txn, left, info.id)
-            ordinal = _last_ordinal(txn, left.job_id)
+            ordinal = last_ordinal(txn, left.job_id)
     return entries[-1][0] + b"\0" if len(entries) == most else None
-
-
-def _last_ordinal(txn: Transaction, job_id: int) -> int:
-    table = system_table(txn, "gc_delete_range")
-    newest = next(reader.scan(txn, table, _span_of(txn, job_id), reverse=True))
-    return keys.read_i64(newest[0]) & ((1 << _ORDINAL_BITS) - 1)
-
-
-# -- recovery --------------------------------------------------------------------------------------
-
-
-def untouched_ranges(txn: Transaction, job_id: int) -> tuple[DeleteRange, ...]:
-    """The ranges that a job left, or nothing if one of them is already empty.
-
-    A partly emptied range has another start, so it differs from every range that the job left.
-    """
-    ended = system_table(txn, "gc_delete_range_done")
-    if next(reader.scan(txn, ended, _span_of(txn, job_id, "gc_delete_range_done")), None):
-        return ()
-    pending = scan_ranges(txn, _span_of(txn, job_id))
-    return tuple(DeleteRange(abs(f.element_id), f.span, f.tombstones_only) for f in pending)
-
-
-def restore_ranges(txn: Transaction, job_id: int) -> None:
-    """Remove the job's ranges because their keys are in use again.
-
-    Conflicts with a transaction that empties one of them at the same time.
-    """
-    for left in list(scan_ranges(txn, _span_of(txn, job_id))):
-        writer.delete(txn, system_table(txn, "gc_delete_range"), left.handle, left.row)
-
-
-def _span_of(txn: Transaction, job_id: int, name: str = "gc_delete_range") -> Span:
-    prefix = keys.row_prefix(system_table(txn, name).info.id)
-    return Span(prefix + _handle(job_id, 0), prefix + _handle(job_id + 1, 0))
 
 
 #     empty_range         removes every key, without validation: the table or the index is gone and

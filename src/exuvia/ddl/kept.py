@@ -1,38 +1,90 @@
-"""Data retained for UNDO: a record for each finished drop, and the loop that ends them.
+"""Data retained for UNDO: a record for each finished drop.
 
     m/undo/{job}      Kept: written by the step that hides the element, removed by the one that
                       shows or removes the element (ddl/actions/undo.py). The record of a TRUNCATE
                       is written by the TRUNCATE; while it exists, the data of the old id is not
                       emptied (ddl/actions/undo_truncate.py)
 
-    retention ended             a job that removes the element is submitted once: the record has its
-                                id. If that job was cancelled, another one is submitted
-    nothing hidden              the record is removed: only a definition, or the table is gone
-    its database was dropped    the record waits until its tables are recovered or removed
-
-The owner of schema changes runs it with its clock. The clock decides when that job is submitted;
-the order of jobs decides whether UNDO came before it (law 3).
+`ddl/undo_windows.py` ends the retention.
 """
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
 
 import msgspec
 
-from exuvia.base.clock import Clock
-from exuvia.base.errors import Conflict
-from exuvia.catalog import meta
-from exuvia.catalog.model import SchemaState, TableInfo, evolve
-from exuvia.cluster.owner import Campaign
-from exuvia.ddl import queue
-from exuvia.ddl.actions.undo import end_undo, is_hidden
-from exuvia.ddl.decision import Kept
-from exuvia.ddl.job import timestamp
-from exuvia.ddl.queue import numbered
+from exuvia.catalog.model import ColumnInfo, IndexInfo, TableInfo, evolve
+from exuvia.ddl.snapshot import Fact, FactReader
 from exuvia.kv import keys
-from exuvia.kv.store import Store
-from exuvia.kv.transaction import ONCE, Transaction
+from exuvia.kv.transaction import Transaction
 
-LOOK_S = 1.0
-MOST = 100
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """Data that UNDO can restore after a drop, a TRUNCATE or a MODIFY.
+
+    It is retained until `until` (a job's timestamp). Retained elements are hidden (write only)
+    under other names. Otherwise an index or a key is built again from its definition, and a column
+    whose rows were not written is changed back.
+    """
+
+    job_id: int
+    kind: Literal["index", "column", "table", "modify", "key"]
+    table_id: int
+    until: int
+    name: str  # the element's name for clients
+    elements: tuple[int, ...] = ()
+    index_names: tuple[tuple[int, str], ...] = ()  # ids and names of the hidden indexes
+    before: tuple[int, ...] = ()  # ids of the columns that preceded it
+    before_names: tuple[str, ...] = ()  # their names: a MODIFY in the meantime may change their ids
+    definition: IndexInfo | None = None  # None: there was no key before
+    hidden: tuple[ColumnInfo, ...] = ()  # columns with the expressions of the definition
+    # columns those expressions read: (name in lower case, id)
+    reads: tuple[tuple[str, int], ...] = ()
+    key: IndexInfo | None = None  # the primary key that replaced it; None: hidden row ids did
+    table: TableInfo | None = None  # the truncated table; `table_id` is its successor
+    former: ColumnInfo | None = None  # the column before a MODIFY
+    changed: ColumnInfo | None = None  # the column after a MODIFY
+    moved: bool = False  # the MODIFY moved the column; `before` has its former place
+    ended_by: int = 0  # the job that ends the retention
+
+    def neighbour(self, columns: Sequence[ColumnInfo]) -> ColumnInfo | None:
+        """The last of these columns that preceded the element."""
+        preceding = (c for c in columns if c.id in self.before or c.name.L in self.before_names)
+        return next(reversed(list(preceding)), None)
+
+    @property
+    def is_definition(self) -> bool:
+        """Whether only a definition is retained, without a hidden element."""
+        if self.kind == "modify":
+            return not self.elements
+        return self.definition is not None or self.kind == "key"
+
+
 _DECODER = msgspec.json.Decoder(Kept)
+
+
+class IsRetained(Fact[bool], frozen=True):
+    """Whether the data that a job dropped is still retained."""
+
+    assumed: ClassVar[bool] = False
+    job_id: int
+
+    def read(self, source: FactReader) -> bool:
+        return get(source.txn, self.job_id) is not None
+
+
+class EndedByAnother(Fact[int], frozen=True):
+    """The other unfinished job that will end the retention of a job's data, or 0."""
+
+    assumed: ClassVar[int] = 0
+    job_id: int
+    asking: int
+
+    def read(self, source: FactReader) -> int:
+        retained = get(source.txn, self.job_id)
+        if retained is None or retained.ended_by == self.asking:
+            return 0
+        return retained.ended_by if source.is_unfinished(retained.ended_by) else 0
 
 
 def put(txn: Transaction, record: Kept) -> None:
@@ -80,63 +132,3 @@ def every(txn: Transaction) -> list[Kept]:
     """All records, by job id."""
     entries = txn.scan(keys.span_of(keys.meta("undo")))
     return [_DECODER.decode(raw) for _, raw in entries]
-
-
-class UndoWindows:
-    """The loop that ends retention. `step` does at most one transaction."""
-
-    def __init__(self, store: Store, campaign: Campaign, clock: Clock) -> None:
-        self._store = store
-        self._campaign = campaign
-        self._clock = clock
-        self._next = float("-inf")
-
-    def step(self, now: float) -> bool:
-        """Submit jobs for records whose retention ended. Raises Deposed.
-
-        Returns whether there were any.
-        """
-        if now < self._next:
-            return False
-        self._next = now + LOOK_S
-        stamp = timestamp(self._clock.wall_ns())
-        with self._store.read() as txn:
-            due = [
-                record for record in every(txn) if record.until <= stamp and _is_open(txn, record)
-            ]
-        if not due:
-            return False
-        try:
-            self._store.transact(lambda txn: self._end(txn, due[:MOST], stamp), ONCE)
-        except Conflict:
-            return False  # a job has just restored or removed one: tried again later
-        return True
-
-    def _end(self, txn: Transaction, due: list[Kept], stamp: int) -> None:
-        self._campaign.guard(txn)
-        for due_record in due:
-            record = get(txn, due_record.job_id)
-            table = meta.get_table(txn, due_record.table_id)
-            if record is None or not _is_open(txn, record):
-                continue
-            if table is None or not is_hidden(table, record):
-                forget(txn, record.job_id)
-                continue
-            database = meta.get_database(txn, table.exuvia_db)
-            assert database is not None
-            (job,) = numbered(txn, [end_undo(database, table, record)], stamp)
-            queue.insert(txn, job)
-            put(txn, evolve(record, ended_by=job.id))
-        txn.notify("job")
-        txn.notify("history")  # for a removed record: its rows may be emptied
-
-
-def _is_open(txn: Transaction, record: Kept) -> bool:
-    """Whether no job is about to end the record, and one can."""
-    if record.ended_by and queue.get(txn, record.ended_by) is not None:
-        return False
-    table = meta.get_table(txn, record.table_id)
-    if table is None:
-        return True
-    database = meta.get_database(txn, table.exuvia_db)
-    return database is not None and SchemaState.PUBLIC == database.state == table.state

@@ -40,10 +40,10 @@ from exuvia.ddl.actions import is_reorg
 from exuvia.ddl.gc_worker import ROLE, GcWorker
 from exuvia.ddl.inspection import Inspector
 from exuvia.ddl.job import Job, JobState
-from exuvia.ddl.kept import UndoWindows
 from exuvia.ddl.ready import Policy, ReadySet
 from exuvia.ddl.tracing import untraced
 from exuvia.ddl.two_queues import TwoQueues
+from exuvia.ddl.undo_windows import UndoWindows
 from exuvia.ddl.worker import (
     IDLE_S,
     HistoryListener,

@@ -37,11 +37,12 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.catalog.model import SchemaState, TableInfo, evolve
 from exuvia.ddl.action import ElementUse, Judged
-from exuvia.ddl.actions import SEVERAL, action_of, is_reorg, kind_of
+from exuvia.ddl.actions import SEVERAL, is_reorg, kind_of
 from exuvia.ddl.actions.index import hidden_columns_wanted, indexes_of
-from exuvia.ddl.decision import ReadSet
 from exuvia.ddl.elements import indexes_on_only
 from exuvia.ddl.job import ActionCode, Job, JobState, MultiSchemaInfo, SubJob
+from exuvia.ddl.kept import IsRetained
+from exuvia.ddl.snapshot import ReadSet
 
 OWN = (
     "type",
@@ -240,7 +241,8 @@ def _as_stored(part: _Part) -> SubJob:
 def check_kind(job: Job) -> None:
     """Raises 8200 for a change that must be alone. UNDO must too: a job removes one record."""
     kind = kind_of(job)
-    takes_back = kind.reads is not None and kind.reads(job).undo_of
+    reads = kind.reads(job) if kind.reads is not None else ReadSet()
+    takes_back = any(isinstance(fact, IsRetained) for fact in reads.facts)
     if not kind.mixes or takes_back:
         raise ErrUnsupportedDDLOperation(f"multi schema change for {job.action_text}")
 
@@ -359,29 +361,3 @@ def _once(uses: list[ElementUse]) -> None:
                 raise ErrUnsupportedDDLOperation(f"operate same {use.noun} '{use.name}'")
             if verb in ("add", "drop", "modify"):
                 changed.add(use.name)
-
-
-def read_set(job: Job) -> ReadSet:
-    """The reads of all sub-jobs together."""
-    read_sets = [reads(sub) for sub in sub_jobs(job) if (reads := action_of(sub).reads)]
-    return ReadSet(
-        tables=tuple(dict.fromkeys(table for reads in read_sets for table in reads.tables)),
-        databases=tuple(
-            dict.fromkeys(database_id for reads in read_sets for database_id in reads.databases)
-        ),
-        names=tuple(dict.fromkeys(name for reads in read_sets for name in reads.names)),
-        left_by=max((reads.left_by for reads in read_sets), default=0),
-        undo_of=max((reads.undo_of for reads in read_sets), default=0),
-        own_name=max((reads.own_name for reads in read_sets), default=""),
-        database_tables=any(reads.database_tables for reads in read_sets),
-        referrers=any(reads.referrers for reads in read_sets),
-        last_id=any(reads.last_id for reads in read_sets),
-        greatest_of=max((reads.greatest_of for reads in read_sets), default=0),
-        policies=(
-            *dict.fromkeys(name for reads in read_sets for name in reads.policies),
-            *(ref.name.L for ref in job.exuvia_policies),
-        ),
-        policy_uses=any(reads.policy_uses for reads in read_sets),
-        group=max((reads.group for reads in read_sets), default=""),
-        loader=max((reads.loader for reads in read_sets), default=""),
-    )

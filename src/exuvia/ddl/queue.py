@@ -13,7 +13,6 @@ tidb_enable_concurrent_ddl is OFF, the lists of ddl/two_queues.py replace the fi
 
 from collections.abc import Collection, Iterable, Iterator
 from collections.abc import Set as AbstractSet
-from functools import cache, lru_cache
 from heapq import merge
 from itertools import count, islice
 
@@ -21,7 +20,7 @@ from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.catalog import meta, reader, writer
 from exuvia.catalog.convert.values import default_of
 from exuvia.catalog.model import evolve
-from exuvia.catalog.system_tables import DATABASES, MYSQL_ID, SYSTEM
+from exuvia.catalog.system_tables import SYSTEM, system_table
 from exuvia.catalog.table import Table
 from exuvia.ddl import two_queues
 from exuvia.ddl.action import GetsId
@@ -32,25 +31,6 @@ from exuvia.kv.packet import Span
 from exuvia.kv.transaction import Transaction
 
 Row = list[object]
-
-
-def system_table(txn: Transaction, name: str) -> Table:
-    """A system table as the snapshot has it: a newer program may have added columns to it."""
-    stored, *revisions = map(txn.get, _places(name))
-    return _planned(name, stored, *map(keys.read_number, revisions))
-
-
-@cache
-def _places(name: str) -> tuple[bytes, bytes, bytes]:
-    """Keys of a system table, of its revision and of its database's revision."""
-    table_id = SYSTEM[name].id
-    return keys.meta("table", table_id), keys.revision(table_id), keys.database_revision(MYSQL_ID)
-
-
-@lru_cache(maxsize=64)
-def _planned(name: str, stored: bytes | None, revision: int, database_revision: int) -> Table:
-    info = SYSTEM[name] if stored is None else meta.table_at_rest(stored)
-    return Table(info, revision, DATABASES[-1], database_revision)
 
 
 def _fitted(table: Table, row: Row, old: Row | None = None) -> Row:

@@ -21,6 +21,8 @@ from functools import cache
 from exuvia.cluster.assent import Assent
 from exuvia.ddl.action import Action
 from exuvia.ddl.actions import action_of
+from exuvia.ddl.delete_ranges import DeleteRange
+from exuvia.ddl.effects import FenceWriters, RestoreRanges
 from exuvia.ddl.job import Job, JobState
 from exuvia.ddl.multi_schema_change import is_several
 
@@ -48,8 +50,7 @@ def is_plain(action: Action) -> bool:
     """Whether several steps of its path may be in one transaction."""
     return not action.post_commit and not any(
         step.barrier
-        or (step.leaves and not step.after)
-        or step.fences_tables
-        or step.restores_ranges_of
+        or (step.has(DeleteRange) and not step.after)
+        or step.has(FenceWriters, RestoreRanges)
         for step in action.path
     )

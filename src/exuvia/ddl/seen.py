@@ -32,9 +32,9 @@ from exuvia.catalog.convert.type_change import is_string
 from exuvia.catalog.model import ColumnInfo, IndexInfo, PartitionInfo, TableInfo
 from exuvia.ddl.action import ElementUse
 from exuvia.ddl.actions import kind_of
-from exuvia.ddl.decision import CatalogSnapshot
 from exuvia.ddl.job import Job
 from exuvia.ddl.multi_schema_change import sub_jobs
+from exuvia.ddl.snapshot import CatalogSnapshot
 
 _NOT_OF_TYPE = Flag.PRI_KEY | Flag.UNIQUE_KEY | Flag.MULTIPLE_KEY | Flag.NO_DEFAULT_VALUE
 

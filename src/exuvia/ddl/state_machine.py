@@ -53,7 +53,8 @@ A job with a window does not start outside it.
 Pure: same job, same snapshot, same decision. Nothing here reads a store or a clock.
 """
 
-from typing import NamedTuple
+from itertools import chain
+from typing import ClassVar, NamedTuple
 
 from exuvia.base.daily_window import opens_at
 from exuvia.base.errors import Broken, Refused
@@ -62,20 +63,19 @@ from exuvia.base.waits import HELD, NOT_UNDONE, RESUME, WINDOW
 from exuvia.catalog.codec.row_codec import with_layout
 from exuvia.catalog.model import evolve
 from exuvia.catalog.rules import CHECK, TouchedRule, coming_checks, rules_touched
+from exuvia.catalog.sysvar import variables
 from exuvia.ddl.action import Action, Step
-from exuvia.ddl.actions import action_of, kind_of
-from exuvia.ddl.actions.change_log import log_would_miss
-from exuvia.ddl.actions.options import schema_is_locked
-from exuvia.ddl.actions.placement import policy_is_gone
-from exuvia.ddl.actions.undo import undo_would_be_lost
-from exuvia.ddl.decision import (
-    CatalogSnapshot,
-    Decision,
-    DeleteRange,
+from exuvia.ddl.actions import GUARDS, action_of, kind_of
+from exuvia.ddl.decision import Decision, StepWait
+from exuvia.ddl.effects import (
+    Archive,
+    Effect,
     JobEvent,
-    Kept,
+    Notify,
+    OrderReorg,
+    Publish,
     ReorgOrder,
-    StepWait,
+    difference,
 )
 from exuvia.ddl.job import (
     BEFORE_START,
@@ -98,6 +98,7 @@ from exuvia.ddl.multi_schema_change import (
     with_sub_jobs,
 )
 from exuvia.ddl.seen import has_changed
+from exuvia.ddl.snapshot import CatalogSnapshot, Fact, FactReader, ReadSet
 
 _ROLLED_BACK = "DDL job rollback, error msg: "
 _TURNED_BACK = frozenset({JobState.ROLLBACK_DONE, JobState.CANCELLED})
@@ -116,7 +117,7 @@ def decide(job: Job, snapshot: CatalogSnapshot) -> Decision:
         case JobState.PAUSING:
             return _pause(job, snapshot)
         case JobState.PAUSED:
-            return Decision(job=job, before=snapshot, after=snapshot, parks=True)
+            return Decision(job=job, before=snapshot, parks=True)
         case JobState.DONE:
             return _into_history(evolve(job, state=JobState.SYNCED), snapshot)
         case JobState.ROLLBACK_DONE | JobState.CANCELLED | JobState.SYNCED:
@@ -172,7 +173,8 @@ def _forward(job: Job, snapshot: CatalogSnapshot) -> Decision:
             job = _with_begin(job, action_of(job), snapshot.now)
     if _is_stale(job, snapshot):
         fresh = evolve(unnoted(job), exuvia_verified=0, state=JobState.RUNNING)
-        return Decision(job=fresh, before=snapshot, after=snapshot, keeps=True, anew=True)
+        again = (OrderReorg(ReorgOrder.AGAIN),)
+        return Decision(job=fresh, before=snapshot, effects=again, keeps=True)
     at = _next(job)
     if at is None:
         if job.exuvia_hold:
@@ -184,12 +186,14 @@ def _forward(job: Job, snapshot: CatalogSnapshot) -> Decision:
     step = _step_of(sub, action)
     sub = _with_begin(sub, action, snapshot.now)
     waits = step.after is not None and not fill_is_noted(job, at)
-    verdict = step.after(sub, snapshot) if waits and step.after else None
+    verdict = None
+    if step.after is not None and waits:
+        verdict = snapshot.reorg.failure or step.after(sub, snapshot)
     if isinstance(verdict, Refused):
         return give_up(job, snapshot, verdict)
     if isinstance(verdict, StepWait):
-        in_progress = evolve(sub, row_count=snapshot.rows, exuvia_note=snapshot.note)
-        waiting_job = evolve(with_sub_job(job, at, in_progress), exuvia_note=snapshot.note)
+        in_progress = evolve(sub, row_count=snapshot.reorg.rows, exuvia_note=snapshot.reorg.note)
+        waiting_job = evolve(with_sub_job(job, at, in_progress), exuvia_note=snapshot.reorg.note)
         return _wait(waiting_job, snapshot, verdict)
     if is_revertible(job) and step is _step_across(action):
         if is_several(job):
@@ -266,17 +270,22 @@ def refusal(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     subs = sub_jobs(job)
     for at, sub in enumerate(subs):
         action = action_of(sub)
-        rules = (schema_is_locked, log_would_miss, undo_would_be_lost, policy_is_gone)
-        for rule in (*rules, *action.refuses):
-            error = None if sub.begun else rule(sub, snapshot)
-            if error is not None:
-                return error
+        error = None if sub.begun else _refusal(sub, action, snapshot)
+        if error is not None:
+            return error
         if action.names_for_later and at + 1 < len(subs):
-            sub = evolve(sub, exuvia_elements=())
+            sub, snapshot = evolve(sub, exuvia_elements=()), evolve(snapshot, supposed=True)
             for step in (*action.path, *action.post_commit):
                 outcome = _apply_step(sub, snapshot, action, step)
                 sub, snapshot = outcome.job, outcome.after
     return None
+
+
+def _refusal(sub: Job, action: Action, snapshot: CatalogSnapshot) -> Refused | None:
+    kind = kind_of(sub)
+    guards = (guard.refuses(kind, sub, snapshot) for guard in GUARDS)
+    own = (refuses(sub, snapshot) for refuses in action.refuses)
+    return next((error for error in chain(guards, own) if error is not None), None)
 
 
 def without_begun(job: Job, snapshot: CatalogSnapshot) -> CatalogSnapshot:
@@ -286,11 +295,17 @@ def without_begun(job: Job, snapshot: CatalogSnapshot) -> CatalogSnapshot:
     job = evolve(job, state=JobState.CANCELLING)
     while True:
         decision = decide(job, snapshot)
-        if decision.archive:
+        if decision.archives:
             return decision.after
         if not decision.moves:
             raise Broken(f"job {job.id} cannot be undone: {decision.job.exuvia_wait}")
-        job, snapshot = decision.job, evolve(decision.after, filled=False)
+        job, snapshot = decision.job, next_in_memory(decision)
+
+
+def next_in_memory(decision: Decision) -> CatalogSnapshot:
+    """The snapshot of the next step if the decision is not applied to a store."""
+    reorg = decision.after.reorg._replace(filled=False)
+    return evolve(decision.after, reorg=reorg, supposed=True)
 
 
 def _next(job: Job) -> int | None:
@@ -353,31 +368,35 @@ def _running_or_done(job: Job) -> Job:
 
 def _note_filled(job: Job, snapshot: CatalogSnapshot, at: int, sub: Job) -> Decision:
     """Store that the sub-job's reorg has ended, and leave it: its late tasks are refused."""
-    note = snapshot.note if snapshot.filled else ""
-    ready = evolve(sub, state=JobState.RUNNING, row_count=snapshot.rows, exuvia_note=note)
+    reorg = snapshot.reorg
+    note = reorg.note if reorg.filled else ""
+    ready = evolve(sub, state=JobState.RUNNING, row_count=reorg.rows, exuvia_note=note)
     job = evolve(with_sub_job(job, at, ready, exuvia_filled=True), state=JobState.RUNNING)
-    if job.exuvia_hold and snapshot.filled:
+    if job.exuvia_hold and reorg.filled:
         job = evolve(job, exuvia_verified=job.exuvia_verified or snapshot.now)
     job = evolve(job, exuvia_wait="", exuvia_note="")
-    return Decision(job=job, before=snapshot, after=snapshot, keeps=True, reorg=ReorgOrder.LEAVE)
+    return Decision(job=job, before=snapshot, effects=_order(ReorgOrder.LEAVE), keeps=True)
+
+
+def _order(order: ReorgOrder) -> tuple[Effect, ...]:
+    return (OrderReorg(order),) if order != ReorgOrder.NONE else ()
 
 
 def _hold(job: Job, snapshot: CatalogSnapshot, left: bool = False) -> Decision:
     """Hold the job until an operator completes it. `left`: its reorg has just ended."""
+    reorg = snapshot.reorg
     held_job = evolve(
         job,
         state=JobState.PAUSED,
         exuvia_held=True,
         exuvia_wait=HELD(job.exuvia_hold, _completed_as(job)),
         exuvia_filled=job.exuvia_filled or left,
-        exuvia_verified=snapshot.now if snapshot.filled else job.exuvia_verified,
+        exuvia_verified=snapshot.now if reorg.filled else job.exuvia_verified,
     )
-    if left and snapshot.filled:
-        held_job = evolve(held_job, row_count=snapshot.rows, exuvia_note=snapshot.note)
-    order = ReorgOrder.LEAVE if left else ReorgOrder.NONE
-    return Decision(
-        job=held_job, before=snapshot, after=snapshot, parks=True, keeps=True, reorg=order
-    )
+    if left and reorg.filled:
+        held_job = evolve(held_job, row_count=reorg.rows, exuvia_note=reorg.note)
+    order = _order(ReorgOrder.LEAVE if left else ReorgOrder.NONE)
+    return Decision(job=held_job, before=snapshot, effects=order, parks=True, keeps=True)
 
 
 def _completed_as(job: Job) -> str:
@@ -400,16 +419,35 @@ def _wait_for_window(job: Job, snapshot: CatalogSnapshot, opens_s: float) -> Dec
     at = timestamp_text(timestamp(round(opens_s) * 1_000_000_000))[:16]
     waiting = evolve(job, exuvia_wait=WINDOW(job.exuvia_window, at))
     rests_s = opens_s - wall_s(snapshot.now)
-    return Decision(job=waiting, before=snapshot, after=snapshot, parks=True, rests_s=rests_s)
+    return Decision(job=waiting, before=snapshot, parks=True, rests_s=rests_s)
+
+
+class VerifiedFor(Fact[int], frozen=True):
+    """How old a verification may be, as a difference of timestamps; 0: any age."""
+
+    assumed: ClassVar[int] = 0
+
+    def read(self, source: FactReader) -> int:
+        seconds = variables.read_int(source.txn, "exuvia_ddl_verify_max_age_s")
+        return timestamp(seconds * 1_000_000_000)
+
+
+def read_set(job: Job) -> ReadSet:
+    """All that the job's next decision reads, by its actions and by guards."""
+    parts = [reads(sub) for sub in sub_jobs(job) if (reads := action_of(sub).reads)]
+    parts += [guard.reads(job) for guard in GUARDS if guard.reads]
+    own = (VerifiedFor(),) if job.exuvia_verified else ()
+    return ReadSet.union([*parts, ReadSet(facts=own)])
 
 
 def _is_stale(job: Job, snapshot: CatalogSnapshot) -> bool:
     """Whether the job was held so long that its backfill must be verified again."""
-    if job.exuvia_hold or not job.exuvia_verified or not snapshot.verified_for:
+    if job.exuvia_hold or not job.exuvia_verified:
         return False
-    if not any(action_of(sub).verification_expires for sub in sub_jobs(job)):
+    longest = snapshot.fact(VerifiedFor())
+    if not longest or not any(action_of(sub).verification_expires for sub in sub_jobs(job)):
         return False
-    return is_revertible(job) and snapshot.now - job.exuvia_verified > snapshot.verified_for
+    return is_revertible(job) and snapshot.now - job.exuvia_verified > longest
 
 
 def _cross(job: Job, snapshot: CatalogSnapshot) -> Decision:
@@ -521,29 +559,9 @@ class StepOutcome(NamedTuple):
     after: CatalogSnapshot
 
     @property
-    def ranges(self) -> tuple[DeleteRange, ...]:
-        """The ranges to empty after the step."""
-        return self.step.leaves(self.placed, self.before) if self.step.leaves else ()
-
-    @property
-    def fences_tables(self) -> tuple[int, ...]:
-        """Ids of tables whose writers it fences."""
-        return self.step.fences_tables(self.placed, self.before) if self.step.fences_tables else ()
-
-    @property
-    def restores_ranges_of(self) -> int:
-        """The ended job whose ranges must not be emptied any more, or 0."""
-        return self.step.restores_ranges_of(self.placed) if self.step.restores_ranges_of else 0
-
-    @property
-    def keeps(self) -> tuple[Kept, ...]:
-        """Data that can be restored for a while."""
-        return self.step.keeps(self.placed, self.before) if self.step.keeps else ()
-
-    @property
-    def ends_undo_of(self) -> int:
-        """The ended job that can no longer be undone, or 0."""
-        return self.step.ends_undo_of(self.placed) if self.step.ends_undo_of else 0
+    def effects(self) -> tuple[Effect, ...]:
+        """The effects of the step besides its edit."""
+        return self.step.effects(self.placed, self.before)
 
     def events(self, after: CatalogSnapshot) -> tuple[JobEvent, ...]:
         """Events to publish if the job has ended successfully.
@@ -565,10 +583,10 @@ def _apply_step(sub: Job, snapshot: CatalogSnapshot, action: Action, step: Step)
         # the reorg of a held job is stored as finished; the tail may have one of its own
         tail = action.post_commit[0].source
         moved = evolve(moved, schema_state=tail, exuvia_tail=True, exuvia_filled=False)
-    if snapshot.filled:
+    if snapshot.reorg.filled:
         own_note = placed.exuvia_note if placed.exuvia_note != sub.exuvia_note else ""
-        note = ", ".join(filter(None, (snapshot.note, own_note)))
-        moved = evolve(moved, row_count=snapshot.rows, exuvia_note=note)
+        note = ", ".join(filter(None, (snapshot.reorg.note, own_note)))
+        moved = evolve(moved, row_count=snapshot.reorg.rows, exuvia_note=note)
     return StepOutcome(step, placed, moved, snapshot, after)
 
 
@@ -585,22 +603,21 @@ def _moved(
     job = evolve(job, exuvia_wait="", dependency_id=0)
     if is_several(job):
         job = evolve(job, exuvia_note="")  # each sub-job has its own
-    events = [(at, event) for at, outcome in steps for event in outcome.events(after)]
-    return Decision(
-        job=_with_result(job, snapshot, after) if job.state == JobState.DONE else job,
-        before=snapshot,
-        after=after,
-        moves=True,
-        ranges=tuple(delete_range for _, outcome in steps for delete_range in outcome.ranges),
-        events=() if is_several(job) else tuple(event for _, event in events),
-        sub_job_events=tuple(events) if is_several(job) else (),
-        restores_ranges_of=max(outcome.restores_ranges_of for _, outcome in steps),
-        keeps_for_undo=tuple(retained for _, outcome in steps for retained in outcome.keeps),
-        ends_undo_of=max(outcome.ends_undo_of for _, outcome in steps),
-        reorg=order,
-        fences_tables=tuple(table_id for _, outcome in steps for table_id in outcome.fences_tables),
-        barrier=all(outcome.step.barrier for _, outcome in steps),
+    several = is_several(job)
+    events = [
+        Notify(event, at if several else None)
+        for at, outcome in steps
+        for event in outcome.events(after)
+    ]
+    effects = (
+        *_order(order),
+        *difference(snapshot, after),
+        *(effect for _, outcome in steps for effect in outcome.effects),
+        Publish(barrier=all(outcome.step.barrier for _, outcome in steps)),
+        *events,
     )
+    job = _with_result(job, snapshot, after) if job.state == JobState.DONE else job
+    return Decision(job=job, before=snapshot, effects=effects)
 
 
 def _with_result(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> Job:
@@ -627,8 +644,7 @@ def reorg_order(sub: Job, moved: Job) -> ReorgOrder:
 def _wait(job: Job, snapshot: CatalogSnapshot, verdict: StepWait) -> Decision:
     """Nothing moves, and the job has the reason; a reorg may run in the meantime."""
     waiting = evolve(job, exuvia_wait=verdict.reason)
-    order = ReorgOrder.RUN if verdict.reorg else ReorgOrder.NONE
-    return Decision(job=waiting, before=snapshot, after=snapshot, reorg=order, to_run=verdict.reorg)
+    return Decision(job=waiting, before=snapshot, to_run=verdict.reorg)
 
 
 def _pause(job: Job, snapshot: CatalogSnapshot) -> Decision:
@@ -638,9 +654,8 @@ def _pause(job: Job, snapshot: CatalogSnapshot) -> Decision:
     return Decision(
         job=evolve(job, state=JobState.PAUSED, exuvia_wait=RESUME()),
         before=snapshot,
-        after=snapshot,
+        effects=_order(ReorgOrder.LEAVE if fills else ReorgOrder.NONE),
         parks=True,
-        reorg=ReorgOrder.LEAVE if fills else ReorgOrder.NONE,
     )
 
 
@@ -653,4 +668,4 @@ def _into_history(job: Job, snapshot: CatalogSnapshot) -> Decision:
     binlog = evolve(job.binlog, FinishedTS=snapshot.now)
     place = snapshot.place if job.begun else 0
     ended = evolve(job, binlog=binlog, exuvia_wait="", dependency_id=0, seq_num=place)
-    return Decision(job=ended, before=snapshot, after=snapshot, archive=True)
+    return Decision(job=ended, before=snapshot, effects=(Archive(),))

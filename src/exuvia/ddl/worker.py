@@ -47,9 +47,10 @@ from exuvia.cluster import versions
 from exuvia.cluster.owner import Campaign
 from exuvia.ddl import queue
 from exuvia.ddl.apply import announce_reads, apply, read_snapshot, take_epoch
-from exuvia.ddl.decision import CatalogSnapshot, Decision, ReorgOrder
+from exuvia.ddl.decision import Decision
 from exuvia.ddl.job import Job, JobState, failed, timestamp
 from exuvia.ddl.runs import may_follow
+from exuvia.ddl.snapshot import CatalogSnapshot, ReorgState
 from exuvia.ddl.state_machine import decide, give_up, is_revertible, reason_to_end
 from exuvia.ddl.tracing import untraced
 from exuvia.kv.store import Store
@@ -179,11 +180,6 @@ def _with_ended_transactions(txn: Transaction, job: Job) -> Job:
     return evolve(job, exuvia_ended=tuple(ended))
 
 
-def commits(decision: Decision) -> bool:
-    """Whether the decision is a step, not a wait."""
-    return decision.moves or decision.archive or decision.keeps
-
-
 class StepTaken(NamedTuple):
     """The last decision that a worker put into a transaction, and the job after it.
 
@@ -298,12 +294,12 @@ class JobWorker:
             return partial(self._wait_for_fronts, job, now)
         self._lags_since = None
         decision = decide(_with_ended_transactions(txn, job), self._snapshot(txn, job))
-        if commits(decision):
+        if decision.commits:
             return self._write(txn, decision, now)
         # Nothing moves: a reorg may have to run, and users must see the reason
         self.parked = self.rests = decision.parks
         self.rests_s = decision.rests_s
-        if decision.reorg == ReorgOrder.RUN and self.reorg is None:
+        if decision.to_run is not None and self.reorg is None:
             self._open_reorg(txn, job, decision.to_run)
         elif decision.job != job and (decision.parks or self._may_note(now)):
             self._write(txn, decision, now)
@@ -326,19 +322,19 @@ class JobWorker:
             self._lags_since = None
             current = _with_ended_transactions(txn, job)
             decision = decide(current, self._snapshot(txn, job, ended))
-            return self._put_steps(txn, decision, ended) if commits(decision) else None
+            return self._put_steps(txn, decision, ended) if decision.commits else None
 
     def _put_steps(self, txn: Transaction, decision: Decision, ended: int = 0) -> StepTaken:
         """Put the step into the transaction, and the following ones that need no answer."""
         while True:
             next_job = apply(txn, decision, self._context.owner)
-            job = None if decision.archive else queue.get(txn, self.job_id)
+            job = None if decision.archives else queue.get(txn, self.job_id)
             if job is None or not versions.is_answered_ahead(txn, job.id):
                 return StepTaken(decision, next_job, decision.moves and versions.has_fronts(txn))
             if not may_follow(job):
                 return StepTaken(decision, next_job, awaits=False)
             following = decide(job, self._snapshot(txn, job, ended))
-            if not commits(following):
+            if not following.commits:
                 return StepTaken(decision, next_job, awaits=False)
             decision = following
 
@@ -350,7 +346,7 @@ class JobWorker:
         with self._lock:
             self._conflicts = 0
             self._leave_reorg()
-            if step.last.archive:
+            if step.last.archives:
                 self._context.trace(step.job)
                 return self._end(has_place=step.job.seq_num > 0)
             delay = LAG_POLL_S if step.awaits else 0.0
@@ -370,13 +366,8 @@ class JobWorker:
         if reorg.lost:
             self._leave_reorg()
             return snapshot
-        return evolve(
-            snapshot,
-            filled=reorg.filled,
-            failure=reorg.failure,
-            rows=reorg.rows,
-            note=reorg.note,
-        )
+        state = ReorgState(reorg.filled, reorg.failure, reorg.rows, reorg.note)
+        return evolve(snapshot, reorg=state)
 
     def _leave_reorg(self) -> None:
         if self.reorg is not None:
@@ -498,7 +489,7 @@ class JobWorker:
             job = evolve(first, err_count=job.err_count + 1)
             if job.err_count > variables.read_int(txn, "tidb_ddl_error_count_limit"):
                 decision = give_up(job, self._snapshot(txn, job), reason_to_end(job))
-                if decision.moves or decision.archive:
+                if decision.moves or decision.archives:
                     return self._write(txn, decision, now)
             self._context.campaign.guard(txn)
             queue.update(txn, job)

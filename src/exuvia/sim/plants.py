@@ -50,7 +50,7 @@ from exuvia.ddl import actions, apply, state_machine
 from exuvia.ddl.action import Action, Step
 from exuvia.ddl.actions import rekey
 from exuvia.ddl.actions.index import ADD_INDEX
-from exuvia.ddl.decision import ReorgOrder
+from exuvia.ddl.effects import ReorgOrder
 from exuvia.ddl.elements import range_of_physical
 from exuvia.ddl.job import Job, JobState
 from exuvia.ddl.multi_schema_change import sub_jobs

@@ -33,7 +33,7 @@ from exuvia.catalog import meta, writer
 from exuvia.catalog.bootstrap import bootstrap
 from exuvia.catalog.model import STATE_TEXT, DatabaseInfo, SchemaState, name
 from exuvia.catalog.sysvar import variables
-from exuvia.ddl import gc_worker
+from exuvia.ddl import delete_ranges
 from exuvia.ddl.job import ActionCode
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.transaction import Transaction
@@ -448,7 +448,7 @@ class World:
         if self.event_source is not None and not news.is_quiet(self.shared, self.event_source):
             return False
         with self.shared.read() as txn:
-            return not any(True for _ in gc_worker.pending_ranges(txn))
+            return not any(True for _ in delete_ranges.pending_ranges(txn))
 
 
 # -- seeds -----------------------------------------------------------------------------------------

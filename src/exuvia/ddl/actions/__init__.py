@@ -1,7 +1,10 @@
-"""All actions by their codes. Each file contains the table of steps of its actions."""
+"""All actions by their codes, and all guards. Each file has the tables of steps of its actions."""
 
-from exuvia.ddl.action import Action
-from exuvia.ddl.actions import (
+from operator import attrgetter
+from types import ModuleType
+
+from exuvia.ddl.action import Action, JobGuard
+from exuvia.ddl.actions import (  # noqa: F401 - found below by their tuples
     change_log,
     check,
     column,
@@ -31,35 +34,20 @@ from exuvia.ddl.actions.shared import WAS_NOT_KEPT
 from exuvia.ddl.elements import TABLE_IN_PLACE
 from exuvia.ddl.job import ActionCode, Job
 
-_FILES = (
-    change_log,
-    check,
-    column,
-    database,
-    foreign_key,
-    import_into,
-    index,
-    load,
-    modify_column,
-    options,
-    partition,
-    partition_exchange,
-    partition_move,
-    placement,
-    recover,
-    rekey,
-    rename,
-    sequence,
-    table,
-    truncate,
-    ttl,
-    undo,
-    undo_truncate,
-    view,
+# the modules imported above, each with the tuples ACTIONS and GUARDS
+_FILES = sorted(
+    (file for file in tuple(vars().values()) if isinstance(file, ModuleType)),
+    key=attrgetter("__name__"),
 )
 ACTIONS: dict[ActionCode, Action] = {
-    action.code: action for file in _FILES for action in file.ACTIONS
+    action.code: action for file in _FILES for action in getattr(file, "ACTIONS", ())
 }
+GUARDS: tuple[JobGuard, ...] = tuple(
+    sorted(
+        (guard for file in _FILES for guard in getattr(file, "GUARDS", ())),
+        key=attrgetter("rank"),
+    )
+)
 
 SEVERAL = Action(
     "alter table multi-schema change",

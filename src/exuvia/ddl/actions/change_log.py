@@ -18,14 +18,13 @@ from typing import NamedTuple
 
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrUnsupportedDDLOperation
-from exuvia.catalog.convert.type_change import ChangeKind
 from exuvia.catalog.model import SchemaState, evolve
-from exuvia.ddl.action import Action, Element, Step, load
-from exuvia.ddl.actions.modify_column import modification_of
-from exuvia.ddl.actions.shared import table_is_missing
-from exuvia.ddl.decision import CatalogSnapshot, DeleteRange
+from exuvia.ddl.action import Action, Element, JobGuard, Step, leaves, load
+from exuvia.ddl.actions.shared import involved_tables, table_is_missing
+from exuvia.ddl.delete_ranges import DeleteRange
 from exuvia.ddl.elements import the_table
 from exuvia.ddl.job import ActionCode, Job, arguments
+from exuvia.ddl.snapshot import CatalogSnapshot
 from exuvia.kv import keys
 
 ABSENT, WRITE_ONLY, PUBLIC = SchemaState.ABSENT, SchemaState.WRITE_ONLY, SchemaState.PUBLIC
@@ -77,7 +76,7 @@ OFF = load(
         "exuvia change log",
         ActionCode.EXUVIA_CHANGE_LOG,
         _LOG,
-        path=(Step(PUBLIC, WRITE_ONLY), Step(WRITE_ONLY, ABSENT, leaves=_records)),
+        path=(Step(PUBLIC, WRITE_ONLY), Step(WRITE_ONLY, ABSENT, causes=(leaves(_records),))),
         refuses=_REFUSES,
     )
 )
@@ -89,6 +88,8 @@ ON = load(
         path=(Step(ABSENT, WRITE_ONLY, edit=_allocate_log_id), Step(WRITE_ONLY, PUBLIC)),
         refuses=_REFUSES,
         undo=OFF,
+        spares_hidden=True,
+        ignores_lock=True,
     )
 )
 
@@ -102,32 +103,18 @@ ACTIONS = (ON._replace(choose=_action_for),)
 
 # -- refusals while it is on -----------------------------------------------------------------------
 
-_WITHOUT_RECORDS = frozenset(
-    {
-        ActionCode.TRUNCATE_TABLE,
-        ActionCode.DROP_PARTITION,
-        ActionCode.TRUNCATE_PARTITION,
-        ActionCode.EXCHANGE_PARTITION,
-        ActionCode.REORGANIZE_PARTITION,
-        ActionCode.PARTITION_BY,
-        ActionCode.REMOVE_PARTITIONING,
-        ActionCode.EXUVIA_IMPORT_INTO,
-        ActionCode.EXUVIA_CHANGE_PRIMARY_KEY,
-    }
-)
 
-
-def log_would_miss(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+def log_would_miss(action: Action, job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """8200 for a change of rows without log records, if the log is on."""
-    rewrites = job.type == ActionCode.MODIFY_COLUMN and modification_of(job).kind == ChangeKind.ROWS
-    if not (rewrites or job.type in _WITHOUT_RECORDS):
+    if action.unlogged is None or not action.unlogged(job):
         return None
-    tables = (*((snapshot.table,) if snapshot.table is not None else ()), *snapshot.others)
-    involved = {job.table_id, *job.exuvia_tables}
-    for table in tables:
-        if table.id in involved and table.exuvia_change_log != ABSENT:
+    for table in involved_tables(job, snapshot):
+        if table.exuvia_change_log != ABSENT:
             return ErrUnsupportedDDLOperation.with_text(
                 f"table '{table.name.O}' has a change log, which would miss what this changes; "
                 f"ALTER TABLE {table.name.O} EXUVIA_CHANGE_LOG = OFF first"
             )
     return None
+
+
+GUARDS = (JobGuard(log_would_miss, rank=1),)

@@ -20,9 +20,10 @@ from exuvia.catalog.model import ConstraintInfo, DatabaseInfo, SchemaState, Tabl
 from exuvia.catalog.rules import coming_checks
 from exuvia.ddl.action import Action, Element, ElementUse, Judged, Step, load
 from exuvia.ddl.actions.shared import add_constraint_path, rows_obey, table_is_missing
-from exuvia.ddl.decision import CatalogSnapshot, StepWait
+from exuvia.ddl.decision import StepWait
 from exuvia.ddl.elements import coming_name, the_table
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for, raw
+from exuvia.ddl.snapshot import CatalogSnapshot
 
 ABSENT, WRITE_ONLY = SchemaState.ABSENT, SchemaState.WRITE_ONLY
 WRITE_REORG, PUBLIC = SchemaState.WRITE_REORG, SchemaState.PUBLIC

@@ -34,10 +34,12 @@ from exuvia.base.mysql_errors import (
 )
 from exuvia.catalog.convert.type_change import COMPUTED, NUMBERED
 from exuvia.catalog.model import ColumnInfo, DatabaseInfo, SchemaState, TableInfo, evolve
-from exuvia.ddl.action import Action, Element, ElementUse, Step, load
+from exuvia.ddl.action import Action, Element, ElementUse, Step, leaves, load
 from exuvia.ddl.actions.shared import computed_from, table_is_missing
 from exuvia.ddl.actions.ttl import column_cannot_go
-from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, StepWait
+from exuvia.ddl.decision import StepWait
+from exuvia.ddl.delete_ranges import DeleteRange
+from exuvia.ddl.effects import JobEvent
 from exuvia.ddl.elements import (
     coming_name,
     going_name,
@@ -51,6 +53,7 @@ from exuvia.ddl.elements import (
     with_column_names,
 )
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for, raw
+from exuvia.ddl.snapshot import CatalogSnapshot
 from exuvia.pipeline import reorg
 
 ABSENT, DELETE_ONLY, WRITE_ONLY = (
@@ -347,9 +350,7 @@ def settle_filled(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnap
 
 def rows_are_filled(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
     """A wait until every row has its value (law 9)."""
-    if snapshot.failure is not None:
-        return snapshot.failure
-    if snapshot.filled or snapshot.table_is_empty:
+    if snapshot.reorg.filled or snapshot.table_is_empty:
         return None
     return StepWait("", reorg.fill_column(*job.exuvia_elements))
 
@@ -412,11 +413,14 @@ DROP_COLUMN = load(
             Step(PUBLIC, WRITE_ONLY, edit=find_column),
             Step(WRITE_ONLY, DELETE_ONLY),
             Step(DELETE_ONLY, DELETE_REORG),
-            Step(DELETE_REORG, ABSENT, leaves=ranges_of_its_indexes, event=column_dropped),
+            Step(
+                DELETE_REORG, ABSENT, causes=(leaves(ranges_of_its_indexes),), event=column_dropped
+            ),
         ),
         mixes=True,
         frees_name=True,
         uses=uses_of_dropped,
+        spares_hidden=True,
     )
 )
 
@@ -444,6 +448,7 @@ PLAIN_COLUMN = load(
         mixes=True,
         fills=True,
         uses=uses_of_added,
+        spares_hidden=True,
     )
 )
 *_BEFORE, _LAST = PLAIN_COLUMN.path

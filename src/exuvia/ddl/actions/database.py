@@ -11,19 +11,23 @@ names and infos stay, unreachable, as one range that is emptied later (ddl/gc_wo
 
 from exuvia.base.errors import Broken
 from exuvia.catalog.model import DatabaseInfo, PolicyRef, SchemaState, evolve, name
-from exuvia.ddl.action import Action, GetsId, Step, load
+from exuvia.ddl.action import Action, GetsId, Step, awaits, leaves, load
 from exuvia.ddl.actions.shared import (
     Children,
-    children_are_asked_for,
     database_is_missing,
     database_name_is_taken,
     database_to_drop_is_missing,
     drop_path,
+    reads_own_database_name,
+    reads_referrers,
     table_is_referred_to,
 )
-from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, ReadSet
+from exuvia.ddl.delete_ranges import DeleteRange
+from exuvia.ddl.effects import JobEvent
 from exuvia.ddl.elements import DATABASE, DATABASE_IN_PLACE, ranges_of_database
+from exuvia.ddl.facts import TablesOf
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for, raw
+from exuvia.ddl.snapshot import CatalogSnapshot, ReadSet
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 
@@ -89,9 +93,13 @@ def ranges_of_its_tables(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRan
     return ranges_of_database(job.schema_id)
 
 
+def _its_tables(job: Job, snapshot: CatalogSnapshot) -> tuple[int, ...]:
+    return snapshot.fact(TablesOf(job.schema_id))
+
+
 def database_dropped(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> JobEvent:
     """The event once the database and its tables are gone."""
-    return JobEvent(type="drop schema", database=before.database, elements=before.tables)
+    return JobEvent(type="drop schema", database=before.database, elements=_its_tables(job, before))
 
 
 CREATE_DATABASE = load(
@@ -101,7 +109,7 @@ CREATE_DATABASE = load(
         DATABASE,
         refuses=(database_name_is_taken,),
         path=(Step(ABSENT, PUBLIC, edit=place_database),),
-        reads=lambda job: ReadSet(own_name="database"),
+        reads=reads_own_database_name,
         gets_id=GetsId.DATABASE,
         whole_database=True,
     )
@@ -117,16 +125,26 @@ ALTER_DATABASE = load(
     )
 )
 
+
+def _reads_tables(job: Job) -> ReadSet:
+    return ReadSet.union([ReadSet(facts=(TablesOf(job.schema_id),)), reads_referrers(job)])
+
+
+_DROP_PATH = tuple(
+    step._replace(causes=(awaits(_its_tables), *step.causes))
+    for step in drop_path(leaves(ranges_of_its_tables), event=database_dropped)
+)
 DROP_DATABASE = load(
     Action(
         "drop schema",
         ActionCode.DROP_SCHEMA,
         DATABASE,
         refuses=(database_to_drop_is_missing, table_is_referred_to),
-        path=drop_path(leaves=ranges_of_its_tables, event=database_dropped),
-        reads=lambda job: ReadSet(database_tables=True, referrers=children_are_asked_for(job)),
+        path=_DROP_PATH,
+        reads=_reads_tables,
         whole_database=True,
         drops_database=True,
+        spares_hidden=True,
     )
 )
 

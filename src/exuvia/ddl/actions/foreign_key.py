@@ -54,17 +54,20 @@ from exuvia.catalog.model import (
     TableInfo,
     evolve,
 )
-from exuvia.ddl.action import Action, Element, ElementUse, Step, load
+from exuvia.ddl.action import Action, Element, ElementUse, Step, leaves, load
 from exuvia.ddl.actions.shared import (
     database_is_missing,
+    own_table_name,
     rows_obey,
     table_is_missing,
     table_name_is_taken,
 )
 from exuvia.ddl.actions.table import CREATE_TABLE, place_table, table_created, table_of
-from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, ReadSet, StepWait
+from exuvia.ddl.decision import StepWait
+from exuvia.ddl.delete_ranges import DeleteRange
 from exuvia.ddl.elements import move_table, the_table
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for, raw
+from exuvia.ddl.snapshot import CatalogSnapshot, ReadSet
 from exuvia.kv import keys
 
 
@@ -381,10 +384,9 @@ def find_key(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]
 def marks(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
     """The marks that children left at their parents, which are unused now."""
     (link,) = job.exuvia_elements
-    own = (snapshot.table,) if snapshot.table is not None else ()
     return tuple(
         DeleteRange(link, keys.span_of(keys.mark_prefix(parent.id, link)))
-        for parent in (*own, *snapshot.others)
+        for parent in snapshot.tables
         if knows(parent, link)
     )
 
@@ -401,7 +403,7 @@ DROP_FOREIGN_KEY = load(
         ActionCode.DROP_FOREIGN_KEY,
         FOREIGN_KEY,
         refuses=(table_is_missing, key_is_unknown),
-        path=(Step(PUBLIC, ABSENT, edit=find_key, leaves=marks),),
+        path=(Step(PUBLIC, ABSENT, edit=find_key, causes=(leaves(marks),)),),
         reads=parents,
         mixes=True,
         uses=_uses_of_dropped,
@@ -415,7 +417,7 @@ _TAKE_BACK = load(
         FOREIGN_KEY,
         path=(
             Step(WRITE_ONLY, DELETE_ONLY, barrier=True),
-            Step(DELETE_ONLY, ABSENT, leaves=marks),
+            Step(DELETE_ONLY, ABSENT, causes=(leaves(marks),)),
         ),
         reads=parents,
     )
@@ -498,7 +500,7 @@ CREATE_TABLE_WITH_KEYS = load(
         ),
         undo=_UNCREATE,
         reads=lambda job: ReadSet(
-            tables=job.exuvia_tables, databases=job.exuvia_schemas, own_name="table"
+            job.exuvia_tables, job.exuvia_schemas, facts=(own_table_name(job),)
         ),
     )
 )

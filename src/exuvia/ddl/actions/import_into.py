@@ -15,16 +15,20 @@ meantime), with stored generated columns.
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrLoadDataPreCheckFailed
 from exuvia.catalog.model import DatabaseInfo, SchemaState, TableInfo, evolve
-from exuvia.ddl.action import Action, Step, load
+from exuvia.ddl.action import Action, Step, always, fences, leaves, load
 from exuvia.ddl.actions.shared import table_is_missing
-from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, StepWait
+from exuvia.ddl.decision import StepWait
+from exuvia.ddl.delete_ranges import DeleteRange
+from exuvia.ddl.effects import JobEvent
 from exuvia.ddl.elements import (
     TABLE_IN_PLACE,
     range_of_physical,
+    reads_children,
     table_with_children,
     the_table,
 )
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for
+from exuvia.ddl.snapshot import CatalogSnapshot
 from exuvia.pipeline import reorg
 from exuvia.pipeline.reorg import ImportSource
 
@@ -89,9 +93,7 @@ def rows_are_there(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | 
     The reorg first checks that the table is empty. It begins once no writer is left, and nobody can
     write the table from then on.
     """
-    if snapshot.failure is not None:
-        return snapshot.failure
-    if snapshot.filled:
+    if snapshot.reorg.filled:
         return None
     table = the_table(snapshot)
     indexes = tuple(index.id for index in table.indexes if not index.exuvia_clustered)
@@ -133,7 +135,7 @@ STOP_IMPORT = Action(
     "stop import",
     ActionCode.EXUVIA_IMPORT_INTO,
     TABLE_IN_PLACE,
-    path=(Step(WRITE_ONLY, ABSENT, edit=let_writers_in, leaves=imported_range),),
+    path=(Step(WRITE_ONLY, ABSENT, edit=let_writers_in, causes=(leaves(imported_range),)),),
 )
 IMPORT_INTO = load(
     Action(
@@ -148,16 +150,20 @@ IMPORT_INTO = load(
                 PUBLIC,
                 edit=take_rows,
                 after=rows_are_there,
-                leaves=emptied_range,
+                causes=(
+                    leaves(emptied_range),
+                    fences(lambda job, snapshot: (job.table_id,)),
+                ),
                 event=rows_have_come,
-                fences_tables=lambda job, snapshot: (job.table_id,),
             ),
         ),
         undo=STOP_IMPORT,
+        reads=reads_children,
         reorg=True,
         alterable=True,
         verification_expires=False,
         without_undo="TRUNCATE TABLE takes the rows away",
+        unlogged=always,
     )
 )
 

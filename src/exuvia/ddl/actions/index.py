@@ -49,9 +49,11 @@ from exuvia.catalog.model import (
     evolve,
     name,
 )
-from exuvia.ddl.action import Action, ElementUse, Judged, Step, load
+from exuvia.ddl.action import Action, ElementUse, Judged, Step, leaves, load
 from exuvia.ddl.actions.shared import table_is_missing
-from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, StepWait
+from exuvia.ddl.decision import StepWait
+from exuvia.ddl.delete_ranges import DeleteRange
+from exuvia.ddl.effects import JobEvent
 from exuvia.ddl.elements import (
     INDEX,
     TABLE_IN_PLACE,
@@ -64,6 +66,7 @@ from exuvia.ddl.elements import (
     with_predicate_columns,
 )
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for
+from exuvia.ddl.snapshot import CatalogSnapshot
 from exuvia.pipeline import reorg
 
 ABSENT, DELETE_ONLY, WRITE_ONLY = (
@@ -453,9 +456,7 @@ def find_indexes(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnaps
 
 def fill_and_verify(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
     """A wait until every row is in the index, and the pipeline has compared them (law 9)."""
-    if snapshot.failure is not None:
-        return snapshot.failure
-    if snapshot.table_is_empty or snapshot.filled:
+    if snapshot.table_is_empty or snapshot.reorg.filled:
         return None
     spread = {index.id for index in the_table(snapshot).global_indexes}
     return StepWait("", reorg.fill_indexes(job.exuvia_elements, spread))
@@ -491,7 +492,7 @@ _DROP_PATH = (
     Step(PUBLIC, WRITE_ONLY, edit=find_indexes),
     Step(WRITE_ONLY, DELETE_ONLY),
     Step(DELETE_ONLY, DELETE_REORG),
-    Step(DELETE_REORG, ABSENT, leaves=index_ranges),
+    Step(DELETE_REORG, ABSENT, causes=(leaves(index_ranges),)),
 )
 _ADD_PATH = (
     Step(ABSENT, DELETE_ONLY, edit=place_indexes),
@@ -502,7 +503,7 @@ _ADD_PATH = (
         PUBLIC,
         edit=take_names,
         after=fill_and_verify,
-        leaves=index_tombstones,
+        causes=(leaves(index_tombstones),),
         event=index_added,
     ),
 )
@@ -524,6 +525,7 @@ DROP_INDEX = load(
         names_for_later=True,
         mixes=True,
         uses=uses_of_dropped,
+        spares_hidden=True,
     )
 )
 
@@ -549,6 +551,7 @@ ADD_INDEX = load(
         uses=uses_of_added,
         merges=True,
         judged=Judged.INDEXES,
+        spares_hidden=True,
     )
 )
 
@@ -654,6 +657,7 @@ RENAME_INDEX = load(
         path=(Step(ABSENT, PUBLIC, edit=change_name),),
         mixes=True,
         uses=_uses_of_renamed,
+        spares_hidden=True,
     )
 )
 
@@ -666,6 +670,7 @@ INDEX_VISIBILITY = load(
         path=(Step(ABSENT, PUBLIC, edit=change_visibility),),
         mixes=True,
         uses=_uses_of_shown,
+        spares_hidden=True,
     )
 )
 

@@ -10,18 +10,22 @@ reorg's epoch moves, so a session that wakes up late writes nothing more (law 2)
 load requires that epoch, and so does `finish_load`, which stores that all rows are loaded.
 """
 
+from typing import ClassVar
+
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.base.waits import ROWS_OF_QUERY
 from exuvia.catalog.model import SchemaState
+from exuvia.cluster import member as members
 from exuvia.cluster.member import Member
 from exuvia.ddl.action import Action, Step, load
 from exuvia.ddl.actions.foreign_key import with_keys
-from exuvia.ddl.actions.shared import database_is_missing, table_name_is_taken
+from exuvia.ddl.actions.shared import database_is_missing, own_table_name, table_name_is_taken
 from exuvia.ddl.actions.table import CREATE_TABLE, DROP_TABLE, place_table, table_created
-from exuvia.ddl.decision import CatalogSnapshot, ReadSet, StepWait
+from exuvia.ddl.decision import StepWait
 from exuvia.ddl.elements import TABLE, the_table
 from exuvia.ddl.job import ActionCode, Job
+from exuvia.ddl.snapshot import CatalogSnapshot, Fact, FactReader, ReadSet
 from exuvia.kv import keys
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline import reorg
@@ -35,22 +39,40 @@ def loader_of(job: Job) -> str:
     return str(further.get("loader", "")) if isinstance(further, dict) else ""
 
 
+class LoaderLives(Fact[bool], frozen=True):
+    """Whether the member whose session loads rows has not been fenced."""
+
+    assumed: ClassVar[bool] = False
+    member: str
+
+    def read(self, source: FactReader) -> bool:
+        return members.find(source.txn, self.member) is not None
+
+
+class IsLoaded(Fact[bool], frozen=True):
+    """Whether all rows of the job's table are loaded."""
+
+    assumed: ClassVar[bool] = False
+    job_id: int
+
+    def read(self, source: FactReader) -> bool:
+        return is_loaded(source.txn, self.job_id)
+
+
 def reads_loader(job: Job) -> ReadSet:
     """Reads whether the loader lives, and whether it has finished."""
-    return ReadSet(loader=loader_of(job), own_name="table")
+    return ReadSet(facts=(own_table_name(job), LoaderLives(loader_of(job)), IsLoaded(job.id)))
 
 
 def rows_are_loaded(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
     """A wait until every row is loaded and every entry filled (law 9); an error without the
     loader."""
-    if snapshot.failure is not None:
-        return snapshot.failure
-    if not snapshot.is_loaded:
-        if not snapshot.loader_lives:
+    if not snapshot.fact(IsLoaded(job.id)):
+        if not snapshot.fact(LoaderLives(loader_of(job))):
             return ErrUnknown("the node that ran the query of CREATE TABLE is gone")
         return StepWait(ROWS_OF_QUERY())
     indexes = tuple(index.id for index in the_table(snapshot).indexes if not index.exuvia_clustered)
-    if snapshot.table_is_empty or snapshot.filled or not indexes:
+    if snapshot.table_is_empty or snapshot.reorg.filled or not indexes:
         return None
     return StepWait("", reorg.fill_indexes(indexes))
 
@@ -103,9 +125,3 @@ def finish_load(txn: Transaction, member: Member, job_id: int, epoch: int, rows:
 def is_loaded(txn: Transaction, job_id: int) -> bool:
     """Whether all rows are loaded."""
     return txn.get(keys.meta("loaded", job_id)) is not None
-
-
-def forget_load(txn: Transaction, job_id: int) -> None:
-    """Remove the note of `finish_load` when the job has ended."""
-    if is_loaded(txn, job_id):
-        txn.delete(keys.meta("loaded", job_id))

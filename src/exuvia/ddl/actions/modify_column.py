@@ -55,6 +55,7 @@ origin default. Source: seed 003; TiDB's "modify column".
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
@@ -102,7 +103,17 @@ from exuvia.catalog.model import (
 from exuvia.catalog.rules import TouchedRule, coming_checks_on, links_with
 from exuvia.catalog.table import with_layout
 from exuvia.catalog.ttl import FITTING, column_of
-from exuvia.ddl.action import Action, Element, ElementUse, Step, load
+from exuvia.ddl.action import (
+    Action,
+    Element,
+    ElementUse,
+    Step,
+    ends_retention,
+    fences,
+    leaves,
+    load,
+    retains,
+)
 from exuvia.ddl.actions.shared import (
     WAS_NOT_KEPT,
     computed_from,
@@ -112,7 +123,9 @@ from exuvia.ddl.actions.shared import (
     table_is_missing,
     with_undo_note,
 )
-from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, Kept, ReadSet, StepWait
+from exuvia.ddl.decision import StepWait
+from exuvia.ddl.delete_ranges import DeleteRange
+from exuvia.ddl.effects import JobEvent
 from exuvia.ddl.elements import (
     index_with_predicate_on,
     ranges_of_index,
@@ -121,7 +134,10 @@ from exuvia.ddl.elements import (
     stay,
     the_table,
 )
+from exuvia.ddl.facts import GreatestValue, LastId
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for, raw
+from exuvia.ddl.kept import IsRetained, Kept
+from exuvia.ddl.snapshot import CatalogSnapshot, Fact, ReadSet
 from exuvia.pipeline import reorg
 
 ABSENT, DELETE_ONLY, WRITE_ONLY = (
@@ -636,7 +652,7 @@ def ids_have_no_room(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     change, table = modification_of(job), the_table(snapshot)
     if change.auto_random is None:
         return None
-    return why_no_bits(table, change.column, change.auto_random, snapshot.last_id)
+    return why_no_bits(table, change.column, change.auto_random, snapshot.fact(LastId(table.id)))
 
 
 def new_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
@@ -676,7 +692,7 @@ def undo_data_is_gone(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     there = not change.kept_column or (
         hidden_column is not None and hidden_column.state == WRITE_ONLY
     )
-    if snapshot.is_kept and there:
+    if there and snapshot.fact(IsRetained(change.undo_of)):
         return None
     reason = f"ddl job {change.undo_of} cannot be undone: its data is no longer retained"
     return ErrUnknown(reason)
@@ -690,7 +706,10 @@ def _change_in_place(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogS
     change = modification_of(job)
     table = changed(without_announced_type(the_table(snapshot), change), change)
     if becomes_numbered(change):  # the counter continues after all rows and never decreases
-        following, epoch = snapshot.greatest + 1, table.exuvia_ids_epoch + 1
+        following, epoch = (
+            snapshot.fact(GreatestValue(table.id, change.column.id)) + 1,
+            table.exuvia_ids_epoch + 1,
+        )
         table = evolve(
             table, auto_inc_id=following, exuvia_ids_epoch=epoch, exuvia_ids_forced=False
         )
@@ -817,9 +836,7 @@ def undone(job: Job) -> int:
 
 def rows_are_rewritten_or_checked(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
     """A wait until every row is read or written, and the results are compared (law 9)."""
-    if snapshot.failure is not None:
-        return snapshot.failure
-    if snapshot.table_is_empty or snapshot.filled:
+    if snapshot.table_is_empty or snapshot.reorg.filled:
         return None
     change = modification_of(job)
     if (
@@ -910,11 +927,14 @@ _LABEL = "modify column"
 def _reads(job: Job) -> ReadSet:
     change = modification_of(job)
     counts = becomes_numbered(change) and job.schema_state == WRITE_REORG
-    return ReadSet(
-        undo_of=undone(job),
-        last_id=change.auto_random is not None,
-        greatest_of=change.column.id if counts else 0,
-    )
+    facts: list[Fact[Any]] = []
+    if change.undo_of:
+        facts.append(IsRetained(change.undo_of))
+    if change.auto_random is not None:
+        facts.append(LastId(job.table_id))
+    if counts:
+        facts.append(GreatestValue(job.table_id, change.column.id))
+    return ReadSet(facts=tuple(facts))
 
 
 def _action(
@@ -946,8 +966,10 @@ _AT_ONCE = Step(
     PUBLIC,
     edit=_change_in_place,
     event=column_modified,
-    keeps=former_column,
-    ends_undo_of=undone,
+    causes=(
+        retains(former_column),
+        ends_retention(undone),
+    ),
 )
 METADATA = _action(_IN_PLACE, (_AT_ONCE,))._replace(crosses_before_others=True)
 
@@ -962,8 +984,10 @@ CHECKED = _action(
             edit=_change_in_place,
             after=rows_are_rewritten_or_checked,
             event=column_modified,
-            keeps=former_column,
-            ends_undo_of=undone,
+            causes=(
+                retains(former_column),
+                ends_retention(undone),
+            ),
         ),
     ),
     undo=_undo(_IN_PLACE, (Step(WRITE_REORG, ABSENT, edit=_withdraw),)),
@@ -979,9 +1003,11 @@ _LEAVE = Step(
     DELETE_ONLY,
     PUBLIC,
     edit=_add_undo_note,
-    leaves=old_ranges,
+    causes=(
+        leaves(old_ranges),
+        retains(former_column),
+    ),
     event=column_modified,
-    keeps=former_column,
 )
 
 
@@ -996,9 +1022,11 @@ def _rebuilding(removal: Action, tail: tuple[Step, ...]) -> Action:
                 WRITE_REORG,
                 PUBLIC,
                 after=rows_are_rewritten_or_checked,
-                leaves=hidden_tombstones,
-                fences_tables=table_with_its_keys,
-                ends_undo_of=undone,
+                causes=(
+                    leaves(hidden_tombstones),
+                    fences(table_with_its_keys),
+                    ends_retention(undone),
+                ),
             ),
         ),
         undo=removal,
@@ -1007,9 +1035,9 @@ def _rebuilding(removal: Action, tail: tuple[Step, ...]) -> Action:
 
 
 _GOES = (Step(WRITE_ONLY, DELETE_ONLY), _LEAVE)
-_BACK = _removal(Step(DELETE_REORG, ABSENT, leaves=hidden_ranges))
+_BACK = _removal(Step(DELETE_REORG, ABSENT, causes=(leaves(hidden_ranges),)))
 INDEXES = _rebuilding(
-    _removal(Step(DELETE_REORG, ABSENT, edit=_withdraw, leaves=hidden_ranges)), _GOES
+    _removal(Step(DELETE_REORG, ABSENT, edit=_withdraw, causes=(leaves(hidden_ranges),))), _GOES
 )
 ROWS = _rebuilding(_BACK, _GOES)
 KEPT_ROWS = _rebuilding(_BACK, (_LEAVE._replace(source=WRITE_ONLY),))  # only indexes are removed
@@ -1039,6 +1067,7 @@ MODIFY_COLUMN = ROWS._replace(
     judges=keys_of_the_column,
     changes_columns=True,
     manner=lambda job: modification_of(job).kind,
+    unlogged=lambda job: modification_of(job).kind == ChangeKind.ROWS,
     without_undo=WAS_NOT_KEPT,
 )
 
@@ -1086,6 +1115,7 @@ SET_DEFAULT = load(
         mixes=True,
         for_new_rows=True,
         uses=_uses_of_default,
+        spares_hidden=True,
     )
 )
 

@@ -22,11 +22,13 @@ from exuvia.base.mysql_errors import ErrTableDefChanged, ErrUnsupportedDDLOperat
 from exuvia.catalog.model import ColumnInfo, DatabaseInfo, SchemaState, TableInfo, evolve
 from exuvia.catalog.rules import CHECK, all_links, coming_checks, rules_touched
 from exuvia.catalog.table import with_layout
-from exuvia.ddl.action import Action, Edit, Step, load
-from exuvia.ddl.actions.shared import table_is_missing
-from exuvia.ddl.decision import CatalogSnapshot, StepWait
+from exuvia.ddl.action import Action, Edit, JobGuard, Step, load
+from exuvia.ddl.actions.shared import involved_tables, table_is_missing
+from exuvia.ddl.decision import StepWait
 from exuvia.ddl.elements import TABLE_IN_PLACE, the_table
+from exuvia.ddl.facts import GreatestValue
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for
+from exuvia.ddl.snapshot import CatalogSnapshot
 from exuvia.pipeline import reorg
 
 SCHEMA_LOCK = {"exuvia_schema_locked": True}
@@ -134,10 +136,8 @@ def _with_announced(column: ColumnInfo, coming: ColumnInfo | None) -> ColumnInfo
 
 def rows_obey_checks(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
     """3819 with the violating rows."""
-    if snapshot.failure is not None:
-        return snapshot.failure
     checks = coming_checks(the_table(snapshot))
-    if snapshot.table_is_empty or snapshot.filled or not checks:
+    if snapshot.table_is_empty or snapshot.reorg.filled or not checks:
         return None
     return StepWait("", reorg.Reorg(reorg.check_coming([check.id for check in checks])))
 
@@ -160,7 +160,7 @@ def rebase_ids(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapsho
     """Ids continue at another number; blocks cached by nodes are void."""
     following, forced = arguments(job, RebaseAutoIdArgs)
     if not forced:  # a MODIFY of the same statement may have greater values
-        following = max(following, snapshot.greatest + 1)
+        following = max([following, 1, *(value + 1 for value in snapshot.answers(GreatestValue))])
     table = the_table(snapshot)
     return job, _with(
         snapshot, _anew(evolve(table, auto_inc_id=following, exuvia_ids_forced=forced))
@@ -212,7 +212,15 @@ def _with(snapshot: CatalogSnapshot, table: TableInfo) -> CatalogSnapshot:
 def _in_one_step(label: str, code: ActionCode, edit: Edit, mixes: bool = False) -> Action:
     steps = (Step(ABSENT, PUBLIC, edit=edit),)
     return load(
-        Action(label, code, TABLE_IN_PLACE, steps, refuses=(table_is_missing,), mixes=mixes)
+        Action(
+            label,
+            code,
+            TABLE_IN_PLACE,
+            steps,
+            refuses=(table_is_missing,),
+            mixes=mixes,
+            spares_hidden=True,
+        )
     )
 
 
@@ -255,25 +263,16 @@ CACHE_TABLE = _in_one_step("alter table cache", ActionCode.CACHE_TABLE, change_c
 NO_CACHE_TABLE = _in_one_step("alter table nocache", ActionCode.NO_CACHE_TABLE, change_cached)
 SCHEMA_LOCKED = _in_one_step(
     "exuvia schema locked", ActionCode.EXUVIA_SCHEMA_LOCKED, change_schema_lock
-)
+)._replace(ignores_lock=True)
 FULLTEXT = _in_one_step("exuvia fulltext", ActionCode.EXUVIA_FULLTEXT, change_fulltext, mixes=True)
 
 
-_ALLOWED_WHEN_LOCKED = (
-    ActionCode.EXUVIA_SCHEMA_LOCKED,
-    ActionCode.EXUVIA_CHANGE_LOG,
-    ActionCode.EXUVIA_END_UNDO,
-)
-
-
-def schema_is_locked(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+def schema_is_locked(action: Action, job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """8200 for a change of a locked table, or of another one that the job involves."""
-    if job.type in _ALLOWED_WHEN_LOCKED:
-        return None  # these do not change its columns
-    involved = {job.table_id, *job.exuvia_tables}
-    tables = (*((snapshot.table,) if snapshot.table is not None else ()), *snapshot.others)
-    for table in tables:
-        if table.id in involved and table.Lock == SCHEMA_LOCK:
+    if action.ignores_lock:
+        return None
+    for table in involved_tables(job, snapshot):
+        if table.Lock == SCHEMA_LOCK:
             return ErrUnsupportedDDLOperation.with_text(
                 f"schema changes are disallowed on table '{table.name.O}' because it is locked; "
                 f"ALTER TABLE {table.name.O} EXUVIA_SCHEMA_LOCKED = OFF unlocks it"
@@ -281,6 +280,7 @@ def schema_is_locked(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     return None
 
 
+GUARDS = (JobGuard(schema_is_locked, rank=0),)
 ACTIONS = (
     TABLE_COMMENT,
     TABLE_CHARSET,

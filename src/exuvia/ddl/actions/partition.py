@@ -46,11 +46,14 @@ from exuvia.catalog.model import (
     evolve,
 )
 from exuvia.catalog.placement import refs_in
-from exuvia.ddl.action import Action, After, Element, Publish, Step, load
+from exuvia.ddl.action import Action, After, Element, Publish, Step, always, leaves, load
 from exuvia.ddl.actions.shared import table_is_missing
-from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, StepWait
+from exuvia.ddl.decision import StepWait
+from exuvia.ddl.delete_ranges import DeleteRange
+from exuvia.ddl.effects import JobEvent
 from exuvia.ddl.elements import range_of_physical, the_table
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for
+from exuvia.ddl.snapshot import CatalogSnapshot
 from exuvia.pipeline import reorg
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
@@ -262,10 +265,8 @@ def dropped_ranges(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ..
 
 def global_indexes_are_clean(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
     """A wait until no entry has a row of the dropped partitions."""
-    if snapshot.failure is not None:
-        return snapshot.failure
     indexes = tuple(index.id for index in the_table(snapshot).global_indexes)
-    if snapshot.filled or not indexes:
+    if snapshot.reorg.filled or not indexes:
         return None
     dropped_ids = tuple(definition.id for definition in partition_of(snapshot).dropping_definitions)
     return StepWait("", reorg.clean_indexes(indexes, dropped_ids))
@@ -280,7 +281,7 @@ def _emptied(event: Publish, after: After | None = None) -> tuple[Step, ...]:
             ABSENT,
             edit=forget_dropped,
             after=after,
-            leaves=dropped_ranges,
+            causes=(leaves(dropped_ranges),),
             event=event,
         ),
     )
@@ -358,6 +359,7 @@ DROP_PARTITION = load(
             Step(WRITE_ONLY, DELETE_ONLY, edit=remove_dropped),
             *_emptied(partitions_dropped),
         ),
+        unlogged=always,
     )
 )
 _DROP_CLEANING = load(
@@ -391,6 +393,7 @@ TRUNCATE_PARTITION = load(
         ),
         post_commit=_emptied(partitions_truncated),
         undo=KEEP_ROWS,
+        unlogged=always,
     )
 )
 _TRUNCATE_CLEANING = load(

@@ -40,12 +40,14 @@ from exuvia.catalog.model import (
     TableInfo,
     evolve,
 )
-from exuvia.ddl.action import Action, Step, load
+from exuvia.ddl.action import Action, Step, always, fences, load, moves_counters
 from exuvia.ddl.actions.partition import PARTITION, partition_of, table_is_not_partitioned
 from exuvia.ddl.actions.shared import table_is_missing
-from exuvia.ddl.decision import CatalogSnapshot, JobEvent, ReadSet, StepWait
+from exuvia.ddl.decision import StepWait
+from exuvia.ddl.effects import JobEvent
 from exuvia.ddl.elements import the_table
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for
+from exuvia.ddl.snapshot import CatalogSnapshot, ReadSet
 from exuvia.pipeline import reorg
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
@@ -289,9 +291,7 @@ def close_both(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapsho
 
 def every_row_fits(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
     """1737, unless WITHOUT VALIDATION."""
-    if snapshot.failure is not None:
-        return snapshot.failure
-    if snapshot.filled or not exchange_of(job).validate:
+    if snapshot.reorg.filled or not exchange_of(job).validate:
         return None
     table, plain = the_table(snapshot), plain_of(job, snapshot)
     sides = plain.physical_ids[0], _definition(job, snapshot).id
@@ -324,8 +324,13 @@ def exchange(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]
         exuvia_attributes=former.exuvia_attributes,
         exuvia_ids_epoch=plain.exuvia_ids_epoch + 1,
     )
-    carried = evolve(snapshot, carries=((table.id, plain.id), (plain.id, table.id)))
-    return job, _replaced(carried, opened(table), opened(plain))
+    return job, _replaced(snapshot, opened(table), opened(plain))
+
+
+def _both_ways(job: Job, before: CatalogSnapshot) -> tuple[tuple[int, int], ...]:
+    """New row ids of each table follow those of the other one."""
+    one, other = job.table_id, exchange_of(job).table_id
+    return (one, other), (other, one)
 
 
 def forget_rule(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
@@ -373,13 +378,14 @@ EXCHANGE_PARTITION = load(
                 DELETE_REORG,
                 PUBLIC,
                 edit=exchange,
-                fences_tables=both_tables,
+                causes=(fences(both_tables), moves_counters(_both_ways)),
                 event=partition_exchanged,
             ),
         ),
         undo=KEEP_PLACES,
         reads=reads_other_table,
         reorg=True,
+        unlogged=always,
     )
 )
 

@@ -59,7 +59,17 @@ from exuvia.catalog.model import (
     name,
 )
 from exuvia.catalog.placement import refs_in
-from exuvia.ddl.action import Action, Element, Refuse, Step, Uses, load, of_whole_table
+from exuvia.ddl.action import (
+    Action,
+    Element,
+    Refuse,
+    Step,
+    Uses,
+    always,
+    leaves,
+    load,
+    of_whole_table,
+)
 from exuvia.ddl.actions.partition import (
     move_partition,
     partition_of,
@@ -67,15 +77,19 @@ from exuvia.ddl.actions.partition import (
     with_partition,
 )
 from exuvia.ddl.actions.shared import table_is_missing
-from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, StepWait
+from exuvia.ddl.decision import StepWait
+from exuvia.ddl.delete_ranges import DeleteRange
+from exuvia.ddl.effects import JobEvent
 from exuvia.ddl.elements import (
     indexes_in,
     ranges_of_index,
+    reads_children,
     reflag,
     table_with_children,
     the_table,
 )
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for
+from exuvia.ddl.snapshot import CatalogSnapshot
 from exuvia.pipeline import reorg
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
@@ -291,12 +305,10 @@ def _at_rest(partition: PartitionInfo) -> PartitionInfo:
 
 def ids_differ(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
     """A wait until rows that move have different hidden ids."""
-    if snapshot.failure is not None:
-        return snapshot.failure
     sources = tuple(definition.id for definition in partition_of(snapshot).dropping_definitions)
     table = the_table(snapshot)
     has_handles = table.pk_is_handle or table.is_common_handle
-    if snapshot.filled or len(sources) < 2 or has_handles:
+    if snapshot.reorg.filled or len(sources) < 2 or has_handles:
         return None
     return StepWait("", reorg.renumber_rows(sources))
 
@@ -308,9 +320,7 @@ def move_and_verify(
 
     `router`: if it is not an argument of the job. `joins`: the new set also has rows of its own.
     """
-    if snapshot.failure is not None:
-        return snapshot.failure
-    if snapshot.filled:
+    if snapshot.reorg.filled:
         return None
     partition = partition_of(snapshot)
     sources = tuple(definition.id for definition in partition.dropping_definitions)
@@ -404,7 +414,13 @@ def _move(
                 Step(DELETE_REORG, PUBLIC),
             ),
             post_commit=(
-                Step(PUBLIC, ABSENT, edit=forget_old, leaves=old_ranges, event=partitions_moved),
+                Step(
+                    PUBLIC,
+                    ABSENT,
+                    edit=forget_old,
+                    causes=(leaves(old_ranges),),
+                    event=partitions_moved,
+                ),
             ),
             undo=Action(
                 "keep partitions",
@@ -413,12 +429,14 @@ def _move(
                 path=(
                     Step(DELETE_REORG, WRITE_ONLY, edit=switch_back),
                     Step(WRITE_ONLY, DELETE_ONLY),
-                    Step(DELETE_ONLY, ABSENT, edit=forget_new, leaves=new_ranges),
+                    Step(DELETE_ONLY, ABSENT, edit=forget_new, causes=(leaves(new_ranges),)),
                 ),
             ),
             reorg=True,
             alterable=True,
             uses=uses,
+            reads=reads_children,
+            unlogged=always,
         )
     )
 

@@ -15,7 +15,7 @@ A job that assigns a policy has it in `exuvia_policies`. Its first step refuses 
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from exuvia.base.errors import Broken, Refused
 from exuvia.base.mysql_errors import (
@@ -27,6 +27,7 @@ from exuvia.base.mysql_errors import (
     ErrUnknown,
     ErrUnknownPartition,
 )
+from exuvia.catalog import account_attributes, placement
 from exuvia.catalog.model import (
     DatabaseInfo,
     PolicyRef,
@@ -36,15 +37,42 @@ from exuvia.catalog.model import (
     name,
 )
 from exuvia.catalog.placement import PolicyInfo, PolicySettings, ResourceGroupInfo
-from exuvia.ddl.action import Action, Edit, Element, GetsId, Refuse, Step, load
+from exuvia.ddl.action import Action, Edit, Element, GetsId, JobGuard, Refuse, Step, load
 from exuvia.ddl.actions.shared import database_is_missing, table_is_missing
-from exuvia.ddl.decision import CatalogSnapshot, ReadSet
 from exuvia.ddl.elements import DATABASE_IN_PLACE, TABLE_IN_PLACE, stay, the_table
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for, raw
+from exuvia.ddl.snapshot import CatalogSnapshot, Fact, FactReader, ReadSet, RecordKind
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 POLICY = Element("placement policy", follows_rows=False, move=stay)
 GROUP = Element("resource group", follows_rows=False, move=stay)
+POLICY_RECORD = RecordKind(
+    "placement policy", placement.find_policy, placement.put_policy, placement.drop_policy
+)
+GROUP_RECORD = RecordKind(
+    "resource group", placement.find_group, placement.put_group, placement.drop_group
+)
+
+
+class PolicyIsUsed(Fact[bool], frozen=True):
+    """Whether a database or a table has the policy of that name."""
+
+    assumed: ClassVar[bool] = False
+    name: str
+
+    def read(self, source: FactReader) -> bool:
+        policy = placement.find_policy(source.txn, self.name)
+        return policy is not None and placement.is_used(source.txn, policy)
+
+
+class GroupUsers(Fact[tuple[str, ...]], frozen=True):
+    """The accounts in the resource group of that name."""
+
+    assumed: ClassVar[tuple[str, ...]] = ()
+    name: str
+
+    def read(self, source: FactReader) -> tuple[str, ...]:
+        return tuple(account_attributes.users_in(source.txn, self.name))
 
 
 # -- arguments -------------------------------------------------------------------------------------
@@ -144,48 +172,57 @@ def set_affinity(database: DatabaseInfo, table: TableInfo, level: str, *, query:
 # -- refusals --------------------------------------------------------------------------------------
 
 
-def policy_is_gone(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+def policy_is_gone(_: Action, job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """8239 for a job that assigns a dropped policy. Checked for all actions."""
-    there = {policy.id for policy in snapshot.policies}
     for ref in job.exuvia_policies:
-        if ref.id not in there:
+        policy = snapshot.record(POLICY_RECORD, ref.name.L)
+        if policy is None or policy.id != ref.id:
             return ErrPlacementPolicyNotExists(ref.name.O)
     return None
 
 
-def _own(snapshot: CatalogSnapshot) -> PolicyInfo | None:
-    return snapshot.policies[0] if snapshot.policies else None
+def _policy(job: Job, snapshot: CatalogSnapshot) -> PolicyInfo | None:
+    return snapshot.record(POLICY_RECORD, job.schema_name)
 
 
 def policy_is_there(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    return ErrPlacementPolicyExists(job.schema_name) if snapshot.policies else None
+    there = _policy(job, snapshot)
+    return ErrPlacementPolicyExists(job.schema_name) if there is not None else None
 
 
 def policy_is_another(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    own = _own(snapshot)
+    own = _policy(job, snapshot)
     if own is None or own.id != job.schema_id:
         return ErrPlacementPolicyNotExists(job.schema_name)
     return None
 
 
 def policy_is_in_use(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    return ErrPlacementPolicyInUse(job.schema_name) if snapshot.is_used else None
+    is_used = snapshot.fact(PolicyIsUsed(job.schema_name.lower()))
+    return ErrPlacementPolicyInUse(job.schema_name) if is_used else None
+
+
+def _group(job: Job, snapshot: CatalogSnapshot) -> ResourceGroupInfo | None:
+    return snapshot.record(GROUP_RECORD, job.schema_name)
 
 
 def group_is_there(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    return ErrResourceGroupExists(job.schema_name) if snapshot.group is not None else None
+    there = _group(job, snapshot)
+    return ErrResourceGroupExists(job.schema_name) if there is not None else None
 
 
 def group_is_another(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    if snapshot.group is None or snapshot.group.id != job.schema_id:
+    own = _group(job, snapshot)
+    if own is None or own.id != job.schema_id:
         return ErrResourceGroupNotExists(job.schema_name)
     return None
 
 
 def accounts_are_in_group(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    if not snapshot.group_users:
+    names = snapshot.fact(GroupUsers(job.schema_name))
+    if not names:
         return None
-    users = ",".join(snapshot.group_users)
+    users = ",".join(names)
     return ErrUnknown(f"user [{users}] depends on the resource group to drop")
 
 
@@ -202,21 +239,23 @@ def partition_is_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
 def put_policy(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The policy of the statement."""
     (policy,) = arguments(job, tuple[PolicyInfo])
-    return job, evolve(snapshot, policies=(evolve(policy, id=job.schema_id),))
+    placed = evolve(policy, id=job.schema_id)
+    return job, snapshot.with_record(POLICY_RECORD, job.schema_name, placed)
 
 
 def remove_policy(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    return job, evolve(snapshot, policies=())
+    return job, snapshot.with_record(POLICY_RECORD, job.schema_name, None)
 
 
 def put_group(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
     """The group of the statement."""
     (group,) = arguments(job, tuple[ResourceGroupInfo])
-    return job, evolve(snapshot, group=evolve(group, id=job.schema_id))
+    placed = evolve(group, id=job.schema_id)
+    return job, snapshot.with_record(GROUP_RECORD, job.schema_name, placed)
 
 
 def remove_group(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
-    return job, evolve(snapshot, group=None)
+    return job, snapshot.with_record(GROUP_RECORD, job.schema_name, None)
 
 
 def change_database(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
@@ -260,11 +299,13 @@ def _changed(snapshot: CatalogSnapshot, partition: str, **fields: object) -> Cat
 
 
 def _reads_policy(job: Job) -> ReadSet:
-    return ReadSet(policies=(job.schema_name,), policy_uses=True)
+    name = job.schema_name.lower()
+    return ReadSet(records=((POLICY_RECORD, name),), facts=(PolicyIsUsed(name),))
 
 
 def _reads_group(job: Job) -> ReadSet:
-    return ReadSet(group=job.schema_name)
+    name = job.schema_name.lower()
+    return ReadSet(records=((GROUP_RECORD, name),), facts=(GroupUsers(job.schema_name),))
 
 
 class _Kind(NamedTuple):
@@ -355,6 +396,12 @@ PARTITION_ATTRIBUTES = _of_table(
 )
 TABLE_AFFINITY = _of_table("alter table affinity", ActionCode.TABLE_AFFINITY, change_affinity)
 
+
+def _reads_assigned(job: Job) -> ReadSet:
+    return ReadSet(records=tuple((POLICY_RECORD, ref.name.L) for ref in job.exuvia_policies))
+
+
+GUARDS = (JobGuard(policy_is_gone, _reads_assigned, rank=3),)
 ACTIONS = (
     CREATE_POLICY,
     ALTER_POLICY,

@@ -22,7 +22,7 @@ A database is restored alone: the names and infos of its tables are still stored
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -37,11 +37,19 @@ from exuvia.catalog.model import DatabaseInfo, SchemaState, TableInfo, evolve, n
 from exuvia.catalog.placement import without_policies
 from exuvia.catalog.rules import FOREIGN_KEY
 from exuvia.catalog.ttl import disabled
-from exuvia.ddl.action import Action, Element, Step, load
+from exuvia.ddl.action import Action, Element, Step, ends_retention, load, restores_ranges
 from exuvia.ddl.actions.foreign_key import move_in_parents
-from exuvia.ddl.actions.shared import database_is_missing, database_name_is_taken
+from exuvia.ddl.actions.shared import (
+    database_is_missing,
+    database_name_is_taken,
+    own_table_name,
+    reads_own_database_name,
+    reads_own_table_name,
+)
 from exuvia.ddl.actions.table import own_name
-from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, ReadSet, StepWait
+from exuvia.ddl.decision import StepWait
+from exuvia.ddl.delete_ranges import DeleteRange, UntouchedRanges
+from exuvia.ddl.effects import JobEvent
 from exuvia.ddl.elements import (
     DATABASE_IN_PLACE,
     TABLE_IN_PLACE,
@@ -51,6 +59,8 @@ from exuvia.ddl.elements import (
     without_hidden,
 )
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for, timestamp_text
+from exuvia.ddl.kept import EndedByAnother
+from exuvia.ddl.snapshot import CatalogSnapshot, ReadSet
 from exuvia.pipeline import reorg
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
@@ -131,20 +141,14 @@ def flashback_database(
 
 def reads_left_ranges(job: Job) -> ReadSet:
     """Reads the drop's ranges, and the new name."""
-    names = ((job.schema_id, job.table_name),) if job.table_id else ()
+    name = reads_own_table_name(job) if job.table_id else reads_own_database_name(job)
     recalled = recalled_job_of(job)
-    own_name: Literal["", "database"] = "" if job.table_id else "database"
-    return ReadSet(
-        names=names,
-        left_by=recalled,
-        undo_of=recalled,
-        own_name=own_name,
-        tables=job.exuvia_tables,
-    )
+    facts = UntouchedRanges(recalled), EndedByAnother(recalled, job.id)
+    return ReadSet.union([name, ReadSet(tables=job.exuvia_tables, facts=facts)])
 
 
 def name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    holder = snapshot.holder(job.schema_id, job.table_name)
+    holder = snapshot.fact(own_table_name(job))
     return ErrTableExists(job.table_name) if holder else None
 
 
@@ -165,17 +169,19 @@ def database_is_there_already(job: Job, snapshot: CatalogSnapshot) -> Refused | 
 
 
 def rows_are_gone(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    return _unless_all_are_left(ranges_of_table(arguments(job, RecoverTableArgs).table), snapshot)
+    ranges = ranges_of_table(arguments(job, RecoverTableArgs).table)
+    return _unless_all_are_left(job, ranges, snapshot)
 
 
 def tables_are_gone(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    return _unless_all_are_left(ranges_of_database(job.schema_id), snapshot)
+    return _unless_all_are_left(job, ranges_of_database(job.schema_id), snapshot)
 
 
 def _unless_all_are_left(
-    ranges: tuple[DeleteRange, ...], snapshot: CatalogSnapshot
+    job: Job, ranges: tuple[DeleteRange, ...], snapshot: CatalogSnapshot
 ) -> Refused | None:
-    if set(ranges) <= set(snapshot.left):
+    left = snapshot.fact(UntouchedRanges(recalled_job_of(job)))
+    if set(ranges) <= set(left):
         return None
     until = timestamp_text(snapshot.now)
     return ErrSnapshotTooOld.with_text(f"snapshot is older than GC safe point {until}")
@@ -183,11 +189,11 @@ def _unless_all_are_left(
 
 def an_undo_takes_it_back(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1105: an UNDO of the TRUNCATE is about to use its rows."""
-    if not snapshot.taken_by:
+    recalled = recalled_job_of(job)
+    another = snapshot.fact(EndedByAnother(recalled, job.id))
+    if not another:
         return None
-    return ErrUnknown(
-        f"ddl job {snapshot.taken_by} undoes ddl job {recalled_job_of(job)}, or ends its retention"
-    )
+    return ErrUnknown(f"ddl job {another} undoes ddl job {recalled}, or ends its retention")
 
 
 def place_table_again(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]:
@@ -210,9 +216,7 @@ def move_again(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> Catal
 
 def rows_have_parents(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
     """1452 with the orphans; 8055 if some of its rows are already removed."""
-    if snapshot.failure is not None:
-        return snapshot.failure
-    if not (snapshot.filled or snapshot.table_is_empty):
+    if not (snapshot.reorg.filled or snapshot.table_is_empty):
         phases = (
             phase
             for link in arguments(job, RecoverTableArgs).links
@@ -263,11 +267,14 @@ _RECOVER = load(
                 PUBLIC,
                 edit=place_table_again,
                 event=table_recovered,
-                restores_ranges_of=recalled_job_of,
-                ends_undo_of=recalled_job_of,
+                causes=(
+                    restores_ranges(recalled_job_of),
+                    ends_retention(recalled_job_of),
+                ),
             ),
         ),
         names=own_name,
+        spares_hidden=True,
     )
 )
 
@@ -305,9 +312,10 @@ FLASHBACK_DATABASE = load(
                 PUBLIC,
                 edit=place_database_again,
                 event=database_recovered,
-                restores_ranges_of=recalled_job_of,
+                causes=(restores_ranges(recalled_job_of),),
             ),
         ),
+        spares_hidden=True,
     )
 )
 

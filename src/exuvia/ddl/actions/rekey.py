@@ -86,20 +86,35 @@ from exuvia.catalog.model import (
     name,
 )
 from exuvia.catalog.table import CUT_HANDLES
-from exuvia.ddl.action import Action, Element, Step, load, of_whole_table
+from exuvia.ddl.action import (
+    Action,
+    Element,
+    Step,
+    always,
+    ends_retention,
+    leaves,
+    load,
+    of_whole_table,
+    retains,
+)
 from exuvia.ddl.actions.index import part_of, with_not_null_announced
 from exuvia.ddl.actions.partition_move import WHOLE_TABLE
 from exuvia.ddl.actions.shared import WAS_NOT_KEPT, kept_until, table_is_missing, with_undo_note
-from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, Kept, ReadSet, StepWait
+from exuvia.ddl.decision import StepWait
+from exuvia.ddl.delete_ranges import DeleteRange
+from exuvia.ddl.effects import JobEvent
 from exuvia.ddl.elements import (
     indexes_in,
     range_of_physical,
     ranges_of_index,
+    reads_children,
     reflag,
     table_with_children,
     the_table,
 )
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for
+from exuvia.ddl.kept import IsRetained, Kept
+from exuvia.ddl.snapshot import CatalogSnapshot, ReadSet
 from exuvia.pipeline import reorg
 
 ABSENT, DELETE_ONLY, WRITE_ONLY = (
@@ -225,7 +240,7 @@ def undone(job: Job) -> int:
 
 def it_was_undone_before(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1105 for an UNDO: another one came first, or the retention has ended."""
-    if not undone(job) or snapshot.is_kept:
+    if not undone(job) or snapshot.fact(IsRetained(undone(job))):
         return None
     reason = "its time is over, or it has been undone"
     return ErrUnknown(f"ddl job {undone(job)} cannot be undone: {reason}")
@@ -475,9 +490,7 @@ def _move(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSna
 
 def move_and_verify(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
     """A wait until every row is in both sets and all is compared (law 9). 1062 for equal keys."""
-    if snapshot.failure is not None:
-        return snapshot.failure
-    if snapshot.filled or snapshot.table_is_empty:
+    if snapshot.reorg.filled or snapshot.table_is_empty:
         return None
     other = _other(the_table(snapshot))
     copied = [index for index in other.index_info or () if not index.exuvia_clustered]
@@ -550,13 +563,20 @@ def _pieces(table: TableInfo) -> tuple[PartitionDefinition, ...]:
 
 _ROWS = Element("rows", follows_rows=False, move=_move)
 
+
+def _reads(job: Job) -> ReadSet:
+    undo_of = undone(job)
+    own = ReadSet(facts=(IsRetained(undo_of),) if undo_of else ())
+    return ReadSet.union([reads_children(job), own])
+
+
 CHANGE_PRIMARY_KEY = load(
     Action(
         "exuvia change primary key",
         ActionCode.EXUVIA_CHANGE_PRIMARY_KEY,
         _ROWS,
         refuses=(table_is_missing, it_was_undone_before, key_cannot_change),
-        reads=lambda job: ReadSet(undo_of=undone(job)),
+        reads=_reads,
         path=(
             Step(ABSENT, DELETE_ONLY, edit=place_new_set),
             Step(DELETE_ONLY, WRITE_ONLY),
@@ -569,10 +589,12 @@ CHANGE_PRIMARY_KEY = load(
                 PUBLIC,
                 ABSENT,
                 edit=forget_old,
-                leaves=ranges_left,
+                causes=(
+                    leaves(ranges_left),
+                    retains(former_key),
+                    ends_retention(undone),
+                ),
                 event=key_changed,
-                keeps=former_key,
-                ends_undo_of=undone,
             ),
         ),
         undo=Action(
@@ -581,7 +603,7 @@ CHANGE_PRIMARY_KEY = load(
             _ROWS,
             path=(
                 Step(WRITE_REORG, DELETE_ONLY),
-                Step(DELETE_ONLY, ABSENT, edit=forget_new, leaves=ranges_left),
+                Step(DELETE_ONLY, ABSENT, edit=forget_new, causes=(leaves(ranges_left),)),
             ),
         ),
         reorg=True,
@@ -590,6 +612,7 @@ CHANGE_PRIMARY_KEY = load(
         names_for_later=True,
         uses=of_whole_table,
         without_undo=WAS_NOT_KEPT,
+        unlogged=always,
     )
 )
 

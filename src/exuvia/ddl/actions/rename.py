@@ -15,9 +15,10 @@ from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrBadDB, ErrNoSuchTable, ErrTableExists
 from exuvia.catalog.model import DatabaseInfo, FkInfo, SchemaState, TableInfo, evolve, name
 from exuvia.ddl.action import Action, Step, load
-from exuvia.ddl.decision import CatalogSnapshot, ReadSet
 from exuvia.ddl.elements import TABLE_IN_PLACE
+from exuvia.ddl.facts import TableNamed
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for
+from exuvia.ddl.snapshot import CatalogSnapshot, ReadSet
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 
@@ -64,6 +65,10 @@ def _names(job: Job) -> Iterator[tuple[int, str]]:
         yield renaming.new_schema_id, renaming.new_name.lower()
 
 
+def _new_name(renaming: Renaming) -> TableNamed:
+    return TableNamed(renaming.new_schema_id, renaming.new_name.lower())
+
+
 def reads_all_places(job: Job) -> ReadSet:
     """Every other table, every new database, every new name."""
     renamings = renamings_of(job)
@@ -72,7 +77,7 @@ def reads_all_places(job: Job) -> ReadSet:
             renaming.table_id for renaming in renamings if renaming.table_id != job.table_id
         ),
         databases=tuple(dict.fromkeys(renaming.new_schema_id for renaming in renamings)),
-        names=tuple((renaming.new_schema_id, renaming.new_name) for renaming in renamings),
+        facts=tuple(map(_new_name, renamings)),
     )
 
 
@@ -104,7 +109,7 @@ def new_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     renamings = renamings_of(job)
     leaving = {renaming.table_id for renaming in renamings}
     for renaming in renamings:
-        if snapshot.holder(renaming.new_schema_id, renaming.new_name) not in (0, *leaving):
+        if snapshot.fact(_new_name(renaming)) not in (0, *leaving):
             return ErrTableExists(f"{renaming.new_schema}.{renaming.new_name}")
     return None
 
@@ -146,6 +151,7 @@ def _renaming(label: str, code: ActionCode) -> Action:
             refuses=(table_to_rename_is_missing, new_database_is_missing, new_name_is_taken),
             path=(Step(ABSENT, PUBLIC, edit=rename_all),),
             names=_names,
+            spares_hidden=True,
         )
     )
 

@@ -10,13 +10,13 @@ RESTART begins a new generation, whose counter starts at `exuvia_base` (catalog/
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrUnknownSequence, ErrWrongObject
 from exuvia.catalog.model import DatabaseInfo, SchemaState, SequenceInfo, TableInfo, evolve
-from exuvia.ddl.action import Action, GetsId, Step, load
+from exuvia.ddl.action import Action, GetsId, Step, leaves, load
 from exuvia.ddl.actions.shared import database_is_missing, drop_path
 from exuvia.ddl.actions.table import own_name, table_range
 from exuvia.ddl.actions.view import name_and_former, name_is_taken, place_view
-from exuvia.ddl.decision import CatalogSnapshot
 from exuvia.ddl.elements import TABLE, the_table
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for
+from exuvia.ddl.snapshot import CatalogSnapshot
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 
@@ -84,7 +84,7 @@ DROP_SEQUENCE = load(
         ActionCode.DROP_SEQUENCE,
         TABLE,
         refuses=(sequence_is_missing,),
-        path=drop_path(leaves=table_range),
+        path=drop_path(leaves(table_range)),
         names=own_name,
     )
 )

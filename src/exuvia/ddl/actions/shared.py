@@ -22,10 +22,12 @@ from exuvia.base.mysql_errors import (
     ErrTruncateIllegalForeignKey,
 )
 from exuvia.catalog.model import ColumnInfo, SchemaState, TableInfo, evolve
-from exuvia.ddl.action import After, Edit, Leave, Publish, Step
-from exuvia.ddl.decision import CatalogSnapshot, Referrer, StepWait
+from exuvia.ddl.action import After, Cause, Edit, Publish, Step
+from exuvia.ddl.decision import StepWait
 from exuvia.ddl.elements import the_table
+from exuvia.ddl.facts import DatabaseNamed, Referrer, Referrers, TableNamed, TablesOf
 from exuvia.ddl.job import Job, arguments, timestamp, timestamp_text
+from exuvia.ddl.snapshot import CatalogSnapshot, ReadSet
 from exuvia.pipeline import reorg
 
 ABSENT, DELETE_ONLY = SchemaState.ABSENT, SchemaState.DELETE_ONLY
@@ -33,16 +35,16 @@ WRITE_ONLY, PUBLIC = SchemaState.WRITE_ONLY, SchemaState.PUBLIC
 WRITE_REORG = SchemaState.WRITE_REORG
 
 
-def drop_path(leaves: Leave | None = None, event: Publish | None = None) -> tuple[Step, ...]:
+def drop_path(*causes: Cause, event: Publish | None = None) -> tuple[Step, ...]:
     """Path of DROP for an element with a name.
 
     Clients do not find it from the first step on; statements that use it may finish until the last
-    one.
+    one, which has the causes.
     """
     return (
         Step(PUBLIC, WRITE_ONLY),
         Step(WRITE_ONLY, DELETE_ONLY),
-        Step(DELETE_ONLY, ABSENT, leaves=leaves, event=event),
+        Step(DELETE_ONLY, ABSENT, causes=causes, event=event),
     )
 
 
@@ -59,9 +61,7 @@ def rows_obey(
     job: Job, snapshot: CatalogSnapshot, kind: str, is_asked: bool
 ) -> Refused | StepWait | None:
     """A wait for the check of existing rows by the job's rule (pipeline/verify/rules.py)."""
-    if snapshot.failure is not None:
-        return snapshot.failure
-    if snapshot.table_is_empty or snapshot.filled or not is_asked:
+    if snapshot.table_is_empty or snapshot.reorg.filled or not is_asked:
         return None
     (element,) = job.exuvia_elements
     return StepWait("", reorg.check_rows(kind, element))
@@ -97,8 +97,30 @@ def with_undo_note(job: Job, snapshot: CatalogSnapshot) -> Job:
 # -- refusals --------------------------------------------------------------------------------------
 
 
+def own_table_name(job: Job) -> TableNamed:
+    """The question who has the name of the job's table."""
+    return TableNamed(job.schema_id, job.table_name.lower())
+
+
+def reads_own_table_name(job: Job) -> ReadSet:
+    """The reads of `table_name_is_taken`."""
+    return ReadSet(facts=(own_table_name(job),))
+
+
+def reads_own_database_name(job: Job) -> ReadSet:
+    """The reads of `database_name_is_taken`."""
+    return ReadSet(facts=(DatabaseNamed(job.schema_name.lower()),))
+
+
+def involved_tables(job: Job, snapshot: CatalogSnapshot) -> list[TableInfo]:
+    """The tables of the snapshot that the job involves."""
+    involved = {job.table_id, *job.exuvia_tables}
+    return [table for table in snapshot.tables if table.id in involved]
+
+
 def database_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    return ErrDBCreateExists(job.schema_name) if snapshot.name_is_taken else None
+    holder = snapshot.fact(DatabaseNamed(job.schema_name.lower()))
+    return None if holder in (0, job.schema_id) else ErrDBCreateExists(job.schema_name)
 
 
 def database_to_drop_is_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
@@ -112,8 +134,10 @@ def database_is_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
 
 
 def table_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
-    is_taken = snapshot.name_is_taken
-    return ErrTableExists(f"{job.schema_name}.{job.table_name}") if is_taken else None
+    holder = snapshot.fact(own_table_name(job))
+    if holder in (0, job.table_id):
+        return None
+    return ErrTableExists(f"{job.schema_name}.{job.table_name}")
 
 
 def table_to_drop_is_missing(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
@@ -148,23 +172,36 @@ class Children(msgspec.Struct, frozen=True):
     filled: bool | msgspec.UnsetType = msgspec.UNSET
 
 
-def children_are_asked_for(job: Job) -> bool:
-    """Whether the job's first step must read the foreign keys to its tables."""
+def reads_referrers(job: Job) -> ReadSet:
+    """The reads of a DROP or a TRUNCATE: its first step reads the foreign keys to its tables."""
+    return ReadSet(facts=(_referrers(job),) if _asks_for_children(job) else ())
+
+
+def _asks_for_children(job: Job) -> bool:
     return not job.begun and bool(job.raw_args)
 
 
-def _children(job: Job, snapshot: CatalogSnapshot) -> Iterator[Referrer]:
+def _referrers(job: Job) -> Referrers:
+    return Referrers(job.schema_id, job.table_id)
+
+
+def _children(
+    job: Job, snapshot: CatalogSnapshot, dropped: tuple[int, ...] = ()
+) -> Iterator[Referrer]:
     """Foreign keys of tables that are not dropped."""
-    if not children_are_asked_for(job):
+    if not _asks_for_children(job):
         return
     (args,) = arguments(job, tuple[Children])
-    going = {job.table_id, *snapshot.tables, *(args.going or ())}
-    yield from (referrer for referrer in snapshot.referrers if referrer.child not in going)
+    going = {job.table_id, *dropped, *(args.going or ())}
+    for referrer in snapshot.fact(_referrers(job)):
+        if referrer.child not in going:
+            yield referrer
 
 
 def table_is_referred_to(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """3730, for DROP TABLE and DROP DATABASE."""
-    for referrer in _children(job, snapshot):
+    dropped = () if job.table_id else snapshot.fact(TablesOf(job.schema_id))
+    for referrer in _children(job, snapshot, dropped):
         return ErrForeignKeyCannotDropParent(referrer.parent, referrer.key, referrer.child_table)
     return None
 

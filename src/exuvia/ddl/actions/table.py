@@ -27,17 +27,19 @@ from exuvia.catalog.model import (
 )
 from exuvia.catalog.placement import refs_of
 from exuvia.catalog.table import with_layout
-from exuvia.ddl.action import Action, GetsId, Step, load
+from exuvia.ddl.action import Action, GetsId, Step, leaves, load
 from exuvia.ddl.actions.shared import (
     Children,
-    children_are_asked_for,
     database_is_missing,
     drop_path,
+    reads_own_table_name,
+    reads_referrers,
     table_is_referred_to,
     table_name_is_taken,
     table_to_drop_is_missing,
 )
-from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, ReadSet
+from exuvia.ddl.delete_ranges import DeleteRange
+from exuvia.ddl.effects import JobEvent
 from exuvia.ddl.elements import (
     TABLE,
     TABLE_IN_PLACE,
@@ -46,7 +48,9 @@ from exuvia.ddl.elements import (
     the_table,
     with_predicate_columns,
 )
+from exuvia.ddl.facts import TableNamed
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for
+from exuvia.ddl.snapshot import CatalogSnapshot, ReadSet
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 
@@ -183,14 +187,14 @@ def may_be_batched(job: Job) -> bool:
 
 def reads_new_names(job: Job) -> ReadSet:
     """Reads the names of several new tables."""
-    return ReadSet(names=tuple((job.schema_id, table.name.L) for table in tables_of(job)))
+    return ReadSet(facts=tuple(TableNamed(job.schema_id, table.name.L) for table in tables_of(job)))
 
 
 def a_name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1050, by another table or by one of the same job."""
     new_names: set[str] = set()
     for table in tables_of(job):
-        if table.name.L in new_names or snapshot.holder(job.schema_id, table.name.L):
+        if table.name.L in new_names or snapshot.fact(TableNamed(job.schema_id, table.name.L)):
             return ErrTableExists(f"{job.schema_name}.{table.name.O}")
         new_names.add(table.name.L)
     return None
@@ -235,7 +239,7 @@ CREATE_TABLE = load(
         TABLE,
         refuses=(database_is_missing, table_name_is_taken),
         path=(Step(ABSENT, PUBLIC, edit=place_table, event=table_created),),
-        reads=lambda job: ReadSet(own_name="table"),
+        reads=reads_own_table_name,
         gets_id=GetsId.TABLE,
         names=own_name,
     )
@@ -259,11 +263,12 @@ DROP_TABLE = load(
         ActionCode.DROP_TABLE,
         TABLE,
         refuses=(table_to_drop_is_missing, table_is_referred_to),
-        path=drop_path(leaves=table_range, event=table_dropped),
-        reads=lambda job: ReadSet(referrers=children_are_asked_for(job)),
+        path=drop_path(leaves(table_range), event=table_dropped),
+        reads=reads_referrers,
         names=own_name,
         dropped_table=lambda job: job.binlog.TableInfo,
         without_undo="RECOVER TABLE brings the table back",
+        spares_hidden=True,
     )
 )
 

@@ -21,19 +21,32 @@ from exuvia.base.mysql_errors import ErrInfoSchemaChanged, ErrTableDefChanged
 from exuvia.catalog.meta import closing, opened
 from exuvia.catalog.model import DatabaseInfo, SchemaState, TableInfo, evolve
 from exuvia.catalog.table import with_layout
-from exuvia.ddl.action import Action, Step, load
+from exuvia.ddl.action import (
+    Action,
+    Step,
+    always,
+    fences,
+    leaves,
+    load,
+    moves_counters,
+    moves_retention,
+    retains,
+)
 from exuvia.ddl.actions.shared import (
     WAS_NOT_KEPT,
     Children,
-    children_are_asked_for,
     kept_until,
+    reads_referrers,
     table_is_missing,
     truncated_table_is_referred_to,
     with_undo_note,
 )
-from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, Kept, ReadSet
+from exuvia.ddl.delete_ranges import DeleteRange
+from exuvia.ddl.effects import JobEvent
 from exuvia.ddl.elements import TABLE_IN_PLACE, at_home, ranges_of_table, the_table
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for, raw
+from exuvia.ddl.kept import Kept
+from exuvia.ddl.snapshot import CatalogSnapshot, ReadSet
 
 ABSENT, WRITE_ONLY, PUBLIC = SchemaState.ABSENT, SchemaState.WRITE_ONLY, SchemaState.PUBLIC
 
@@ -86,9 +99,8 @@ def _is_filled(job: Job) -> bool:
 
 def _reads(job: Job) -> ReadSet:
     filled = _is_filled(job) and not job.begun
-    return ReadSet(
-        referrers=children_are_asked_for(job), tables=job.exuvia_ids[:1] if filled else ()
-    )
+    other = ReadSet(tables=job.exuvia_ids[:1] if filled else ())
+    return ReadSet.union([other, reads_referrers(job)])
 
 
 def filled_table_is_another(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
@@ -121,10 +133,8 @@ def place_empty_table(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, Catalog
     """
     old = opened(the_table(snapshot))
     new = _successor(old, job.exuvia_ids, keeps_layouts=job.exuvia_undo is not None)
-    snapshot = evolve(snapshot, renumbered=((old.id, new.id),))
-    if job.exuvia_undo is not None:  # rows of both ids may be in the same table later
+    if job.exuvia_undo is not None:
         job = with_undo_note(job, snapshot)
-        snapshot = evolve(snapshot, carries=((old.id, new.id),))
     return evolve(job, exuvia_dropped=old), evolve(snapshot, table=new)
 
 
@@ -152,6 +162,16 @@ def kept_rows(job: Job, before: CatalogSnapshot) -> tuple[Kept, ...]:
         table=opened(the_table(before)),
     )
     return (record,)
+
+
+def _successors(job: Job, before: CatalogSnapshot) -> tuple[tuple[int, int], ...]:
+    """The ids of the table, before and after."""
+    return ((job.table_id, job.exuvia_ids[0]),)
+
+
+def _successors_with_rows(job: Job, before: CatalogSnapshot) -> tuple[tuple[int, int], ...]:
+    """The ids before and after, if rows of both may be in the same table later."""
+    return _successors(job, before) if job.exuvia_undo is not None else ()
 
 
 def old_range(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
@@ -194,10 +214,14 @@ TRUNCATE_TABLE = load(
                 WRITE_ONLY,
                 PUBLIC,
                 edit=place_empty_table,
-                leaves=old_range,
+                causes=(
+                    leaves(old_range),
+                    fences(old_table),
+                    retains(kept_rows),
+                    moves_retention(_successors),
+                    moves_counters(_successors_with_rows),
+                ),
                 event=table_truncated,
-                fences_tables=old_table,
-                keeps=kept_rows,
             ),
         ),
         reads=_reads,
@@ -206,6 +230,7 @@ TRUNCATE_TABLE = load(
             f"{WAS_NOT_KEPT}; FLASHBACK TABLE t TO another_name restores the former rows "
             "in another table"
         ),
+        unlogged=always,
     )
 )
 

@@ -26,9 +26,9 @@ from exuvia.catalog.model import DatabaseInfo, SchemaState, TableInfo, TtlInfo, 
 from exuvia.catalog.ttl import FITTING, column_of, has_floating_key
 from exuvia.ddl.action import Action, Step, load
 from exuvia.ddl.actions.shared import table_is_missing
-from exuvia.ddl.decision import CatalogSnapshot
-from exuvia.ddl.elements import TABLE_IN_PLACE, table_with_children, the_table
+from exuvia.ddl.elements import TABLE_IN_PLACE, reads_children, table_with_children, the_table
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for
+from exuvia.ddl.snapshot import CatalogSnapshot
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 
@@ -130,6 +130,7 @@ ALTER_TTL = load(
         ActionCode.ALTER_TTL,
         TABLE_IN_PLACE,
         path=(Step(ABSENT, PUBLIC, edit=put_ttl),),
+        reads=reads_children,
         refuses=(table_is_missing, ttl_does_not_fit),
     )
 )

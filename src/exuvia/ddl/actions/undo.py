@@ -23,7 +23,7 @@ older one of UNDO and that job comes first, and the other one finds nothing. The
 when that job is submitted (law 3).
 
     changes of the table during the retention
-    UNDO_SURVIVES      allowed: they leave hidden elements as they are
+    `spares_hidden`    allowed: they leave hidden elements as they are
     a DROP or MODIFY of a column that a hidden index is on, or whose former values are retained, and
     all others         8200 with the job whose UNDO would be lost
 
@@ -54,7 +54,7 @@ from exuvia.catalog.model import (
     evolve,
     name,
 )
-from exuvia.ddl.action import Action, Element, Step, load
+from exuvia.ddl.action import Action, Element, JobGuard, Step, ends_retention, leaves, load, retains
 from exuvia.ddl.actions.column import (
     DROP_COLUMN,
     DropColumnArgs,
@@ -75,13 +75,16 @@ from exuvia.ddl.actions.rekey import is_same_key, primary_key
 from exuvia.ddl.actions.shared import (
     PRIVATE,
     WAS_NOT_KEPT,
+    involved_tables,
     kept_until,
     private_name,
     stood_before,
     table_is_missing,
     with_undo_note,
 )
-from exuvia.ddl.decision import CatalogSnapshot, DeleteRange, JobEvent, Kept, StepWait
+from exuvia.ddl.decision import StepWait
+from exuvia.ddl.delete_ranges import DeleteRange
+from exuvia.ddl.effects import JobEvent
 from exuvia.ddl.elements import (
     INDEX,
     hidden_columns_of,
@@ -90,6 +93,8 @@ from exuvia.ddl.elements import (
     without_hidden,
 )
 from exuvia.ddl.job import ActionCode, Job, arguments, job_for
+from exuvia.ddl.kept import Kept
+from exuvia.ddl.snapshot import CatalogSnapshot
 from exuvia.pipeline import reorg
 
 ABSENT, DELETE_ONLY, WRITE_ONLY = (
@@ -413,20 +418,31 @@ def definition_kept(job: Job, before: CatalogSnapshot) -> tuple[Kept, ...]:
 HIDE_INDEX = load(
     DROP_INDEX._replace(
         refuses=(*DROP_INDEX.refuses, element_can_no_longer_be_retained),
-        path=(Step(PUBLIC, WRITE_ONLY, edit=hide_indexes, keeps=hidden_indexes),),
+        path=(Step(PUBLIC, WRITE_ONLY, edit=hide_indexes, causes=(retains(hidden_indexes),)),),
         has_hidden_end=True,
     )
 )
 DROP_DEFINED_INDEX = load(
     DROP_INDEX._replace(
-        path=(*DROP_INDEX.path[:-1], DROP_INDEX.path[-1]._replace(keeps=definition_kept)),
+        path=(
+            *DROP_INDEX.path[:-1],
+            DROP_INDEX.path[-1]._replace(
+                causes=(*DROP_INDEX.path[-1].causes, retains(definition_kept))
+            ),
+        ),
     )
 )
 HIDE_COLUMN = load(
     DROP_COLUMN._replace(
         refuses=(*DROP_COLUMN.refuses, element_can_no_longer_be_retained),
         path=(
-            Step(PUBLIC, WRITE_ONLY, edit=hide_column, keeps=hidden_column, event=column_hidden),
+            Step(
+                PUBLIC,
+                WRITE_ONLY,
+                edit=hide_column,
+                causes=(retains(hidden_column),),
+                event=column_hidden,
+            ),
         ),
         has_hidden_end=True,
     )
@@ -474,10 +490,8 @@ _COLUMN = Element("column", follows_rows=True, move=partial(move_column, place=_
 
 def compare_indexes(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
     """A wait until the hidden indexes are compared with the rows (law 9)."""
-    if snapshot.failure is not None:
-        return snapshot.failure
     hidden_ids = tuple(index_id for index_id, _ in kept_of(job).index_names)
-    if not hidden_ids or snapshot.table_is_empty or snapshot.filled:
+    if not hidden_ids or snapshot.table_is_empty or snapshot.reorg.filled:
         return None
     return StepWait("", reorg.verify_indexes(hidden_ids))
 
@@ -512,6 +526,7 @@ def _undo(element: Element, last: Step) -> Action:
             undo=back,
             reorg=True,
             has_hidden_end=True,
+            spares_hidden=True,
         )
     )
 
@@ -523,9 +538,11 @@ UNDO_INDEX = _undo(
         PUBLIC,
         edit=show_index,
         after=compare_indexes,
-        leaves=index_tombstones,
+        causes=(
+            leaves(index_tombstones),
+            ends_retention(drop_job),
+        ),
         event=index_added,
-        ends_undo_of=drop_job,
     ),
 )
 UNDO_COLUMN = _undo(
@@ -535,9 +552,11 @@ UNDO_COLUMN = _undo(
         PUBLIC,
         edit=show_column,
         after=compare_indexes,
-        leaves=_tombstones_of_its_indexes,
+        causes=(
+            leaves(_tombstones_of_its_indexes),
+            ends_retention(drop_job),
+        ),
         event=column_came_back,
-        ends_undo_of=drop_job,
     ),
 )
 
@@ -555,15 +574,17 @@ def _end(element: Element, last: Step) -> Action:
             path=(
                 Step(WRITE_ONLY, DELETE_ONLY),
                 Step(DELETE_ONLY, DELETE_REORG),
-                last._replace(ends_undo_of=drop_job),
+                last._replace(causes=(*last.causes, ends_retention(drop_job))),
             ),
             has_hidden_end=True,
+            spares_hidden=True,
+            ignores_lock=True,
         )
     )
 
 
-END_INDEX = _end(INDEX, Step(DELETE_REORG, ABSENT, leaves=index_ranges))
-END_COLUMN = _end(_COLUMN, Step(DELETE_REORG, ABSENT, leaves=ranges_of_its_indexes))
+END_INDEX = _end(INDEX, Step(DELETE_REORG, ABSENT, causes=(leaves(index_ranges),)))
+END_COLUMN = _end(_COLUMN, Step(DELETE_REORG, ABSENT, causes=(leaves(ranges_of_its_indexes),)))
 
 ACTIONS = (
     DROP_INDEX._replace(choose=_index_drop, without_undo=WAS_NOT_KEPT),
@@ -573,48 +594,17 @@ ACTIONS = (
 
 # -- other changes during the retention ------------------------------------------------------------
 
-UNDO_SURVIVES = frozenset(
-    {
-        ActionCode.ADD_INDEX,
-        ActionCode.DROP_INDEX,
-        ActionCode.ADD_COLUMN,
-        ActionCode.DROP_COLUMN,
-        ActionCode.RENAME_INDEX,
-        ActionCode.INDEX_VISIBILITY,
-        ActionCode.RENAME_TABLE,
-        ActionCode.RENAME_TABLES,
-        ActionCode.DROP_TABLE,
-        ActionCode.DROP_SCHEMA,
-        ActionCode.SET_DEFAULT,
-        ActionCode.TABLE_COMMENT,
-        ActionCode.REBASE_AUTO_ID,
-        ActionCode.AUTO_ID_CACHE,
-        ActionCode.SHARD_ROW_ID,
-        ActionCode.CACHE_TABLE,
-        ActionCode.NO_CACHE_TABLE,
-        ActionCode.RECOVER_TABLE,
-        ActionCode.FLASHBACK_SCHEMA,
-        ActionCode.EXUVIA_SCHEMA_LOCKED,
-        ActionCode.EXUVIA_CHANGE_LOG,
-        ActionCode.EXUVIA_FULLTEXT,
-        ActionCode.EXUVIA_UNDO,
-        ActionCode.EXUVIA_END_UNDO,
-    }
-)
 
-
-def undo_would_be_lost(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
+def undo_would_be_lost(action: Action, job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """8200 for a change during the retention that would lose retained data.
 
     No other change of the table runs at this moment, so every hidden element of it is retained
     data.
     """
-    involved = {job.table_id, *job.exuvia_tables}
-    tables = (*((snapshot.table,) if snapshot.table is not None else ()), *snapshot.others)
-    for table in tables:
-        if table.id not in involved or table.state != PUBLIC:
+    for table in involved_tables(job, snapshot):
+        if table.state != PUBLIC:
             continue
-        for private in _endangered_names(job, table):
+        for private in _endangered_names(action, job, table):
             undo_job = private.split("_")[3]
             return ErrUnsupportedDDLOperation.with_text(
                 f"table '{table.name.O}' retains data for UNDO of DDL job {undo_job}, which "
@@ -624,7 +614,7 @@ def undo_would_be_lost(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     return None
 
 
-def _endangered_names(job: Job, table: TableInfo) -> Iterator[str]:
+def _endangered_names(action: Action, job: Job, table: TableInfo) -> Iterator[str]:
     """Private names of retained elements that the change would damage."""
     indexes = [index for index in table.indexes if index.idx_name.L.startswith(PRIVATE)]
     columns = [
@@ -643,7 +633,7 @@ def _endangered_names(job: Job, table: TableInfo) -> Iterator[str]:
                 f"{PRIVATE}{undo_of}_"
             ):
                 yield other_column.name.L
-    elif job.type not in UNDO_SURVIVES:
+    elif not action.spares_hidden:
         yield from (index.idx_name.L for index in indexes)
         yield from (other_column.name.L for other_column in columns)
 
@@ -657,3 +647,6 @@ def _column_that_changes(job: Job, table: TableInfo) -> tuple[int, int]:
         column = table.column(arguments(job, DropColumnArgs).name)
         return (column.id if column is not None else 0), 0
     return 0, 0
+
+
+GUARDS = (JobGuard(undo_would_be_lost, rank=2),)

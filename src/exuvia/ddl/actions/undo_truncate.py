@@ -39,7 +39,16 @@ from exuvia.catalog.model import (
     evolve,
     name,
 )
-from exuvia.ddl.action import Action, Element, Step, load
+from exuvia.ddl.action import (
+    Action,
+    Element,
+    Step,
+    ends_retention,
+    leaves,
+    load,
+    restores_ranges,
+    retains,
+)
 from exuvia.ddl.actions.partition import move_partition, partition_of, with_partition
 from exuvia.ddl.actions.partition_exchange import joint_layouts, tables_differ
 from exuvia.ddl.actions.partition_move import (
@@ -61,9 +70,12 @@ from exuvia.ddl.actions.undo import (
     drop_job,
     kept_of,
 )
-from exuvia.ddl.decision import CatalogSnapshot, JobEvent, Kept, ReadSet, StepWait
-from exuvia.ddl.elements import TABLE_IN_PLACE, table_with_children, the_table
+from exuvia.ddl.decision import StepWait
+from exuvia.ddl.effects import JobEvent
+from exuvia.ddl.elements import TABLE_IN_PLACE, reads_children, table_with_children, the_table
 from exuvia.ddl.job import ActionCode, Job, arguments
+from exuvia.ddl.kept import IsRetained, Kept
+from exuvia.ddl.snapshot import CatalogSnapshot, ReadSet
 from exuvia.pipeline import reorg
 
 ABSENT, DELETE_ONLY, WRITE_ONLY = (
@@ -118,7 +130,7 @@ def _cut(partition: PartitionInfo | None) -> object:
 
 def undo_data_is_gone(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1105: the retention has ended, or the rows were restored before."""
-    if snapshot.is_kept:
+    if snapshot.fact(IsRetained(drop_job(job))):
         return None
     reason = f"ddl job {drop_job(job)} cannot be undone: its data is no longer retained"
     return ErrUnknown(reason)
@@ -179,9 +191,7 @@ def _move(job: Job, snapshot: CatalogSnapshot, state: SchemaState) -> CatalogSna
 
 def rows_are_apart(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait | None:
     """A wait for the check that no rows collide; 1062 if some do."""
-    if snapshot.failure is not None:
-        return snapshot.failure
-    if snapshot.filled:
+    if snapshot.reorg.filled:
         return None
     sources = tuple(definition.id for definition in partition_of(snapshot).dropping_definitions)
     return StepWait("", reorg.check_apart(arguments(job, UndoArgs).router, sources))
@@ -203,6 +213,14 @@ def rows_came_back(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) ->
     )
 
 
+def _reads_record(job: Job) -> ReadSet:
+    return ReadSet(facts=(IsRetained(drop_job(job)),))
+
+
+def _reads(job: Job) -> ReadSet:
+    return ReadSet.union([_reads_record(job), reads_children(job)])
+
+
 _ROWS = Element("partition", follows_rows=False, move=_move)
 _KEEP_APART = Action(
     "exuvia undo",
@@ -217,14 +235,16 @@ UNDO_TRUNCATE = load(
         _ROWS,
         refuses=(table_is_missing, undo_data_is_gone, table_has_changed),
         path=(
-            Step(ABSENT, WRITE_ONLY, edit=place_old_rows, keeps=record_of_this_job),
+            Step(ABSENT, WRITE_ONLY, edit=place_old_rows, causes=(retains(record_of_this_job),)),
             Step(WRITE_ONLY, WRITE_REORG, barrier=True),
             Step(
                 WRITE_REORG,
                 DELETE_ONLY,
                 after=rows_are_apart,
-                restores_ranges_of=drop_job,
-                ends_undo_of=drop_job,
+                causes=(
+                    restores_ranges(drop_job),
+                    ends_retention(drop_job),
+                ),
             ),
         ),
         post_commit=(
@@ -232,10 +252,12 @@ UNDO_TRUNCATE = load(
             Step(WRITE_ONLY, WRITE_REORG),
             Step(WRITE_REORG, DELETE_REORG, edit=switch, after=join_and_verify),
             Step(DELETE_REORG, PUBLIC),
-            Step(PUBLIC, ABSENT, edit=forget_old, leaves=old_ranges, event=rows_came_back),
+            Step(
+                PUBLIC, ABSENT, edit=forget_old, causes=(leaves(old_ranges),), event=rows_came_back
+            ),
         ),
         undo=_KEEP_APART,
-        reads=lambda job: ReadSet(undo_of=drop_job(job)),
+        reads=_reads,
         reorg=True,
         opens_later=True,
     )
@@ -246,8 +268,8 @@ END_TRUNCATE = load(
         ActionCode.EXUVIA_END_UNDO,
         TABLE_IN_PLACE,
         refuses=(table_is_missing, undo_data_is_gone),
-        path=(Step(PUBLIC, ABSENT, ends_undo_of=drop_job, barrier=True),),
-        reads=lambda job: ReadSet(undo_of=drop_job(job)),
+        path=(Step(PUBLIC, ABSENT, causes=(ends_retention(drop_job),), barrier=True),),
+        reads=_reads_record,
     )
 )
 

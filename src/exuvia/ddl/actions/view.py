@@ -13,11 +13,16 @@ from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrTableExists, ErrWrongObject
 from exuvia.catalog.model import DatabaseInfo, SchemaState, TableInfo, evolve
 from exuvia.ddl.action import Action, GetsId, Step, load
-from exuvia.ddl.actions.shared import database_is_missing, drop_path, table_to_drop_is_missing
+from exuvia.ddl.actions.shared import (
+    database_is_missing,
+    drop_path,
+    own_table_name,
+    table_to_drop_is_missing,
+)
 from exuvia.ddl.actions.table import own_name, table_of
-from exuvia.ddl.decision import CatalogSnapshot, ReadSet
 from exuvia.ddl.elements import TABLE, the_table
 from exuvia.ddl.job import ActionCode, Job, job_for
+from exuvia.ddl.snapshot import CatalogSnapshot, ReadSet
 
 ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 
@@ -46,12 +51,12 @@ def drop_view(database: DatabaseInfo, view: TableInfo, *, query: str = "") -> Jo
 
 def name_and_former(job: Job) -> ReadSet:
     """Reads the table with the name, and the view that is replaced."""
-    return ReadSet(tables=job.exuvia_tables, names=((job.schema_id, job.table_name),))
+    return ReadSet(tables=job.exuvia_tables, facts=(own_table_name(job),))
 
 
 def name_is_taken(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     """1050; with OR REPLACE, 1347 if the former table is not a view."""
-    holder = snapshot.holder(job.schema_id, job.table_name)
+    holder = snapshot.fact(own_table_name(job))
     if holder in (0, job.table_id):
         return None
     if holder not in job.exuvia_tables:

@@ -80,9 +80,9 @@ from exuvia.ddl.actions.modify_column import (
 from exuvia.ddl.actions.rekey import primary_key
 from exuvia.ddl.actions.ttl import column_cannot_go
 from exuvia.ddl.actions.undo import why_no_column
-from exuvia.ddl.decision import Kept
 from exuvia.ddl.elements import index_with_predicate_on, indexes_on_only
 from exuvia.ddl.job import Job
+from exuvia.ddl.kept import Kept
 from exuvia.sql.bind.scope import column_in
 from exuvia.sql.generated import bound_expression, generated_columns
 from exuvia.sql.nodes import (

@@ -40,7 +40,6 @@ from exuvia.ddl.actions import action_of, is_reorg, kind_of
 from exuvia.ddl.actions.index import indexes_of
 from exuvia.ddl.actions.modify_column import modification_of
 from exuvia.ddl.actions.rekey import columns_of_key, primary_key
-from exuvia.ddl.decision import CatalogSnapshot
 from exuvia.ddl.explain import decisions
 from exuvia.ddl.job import ActionCode, Job
 from exuvia.ddl.multi_schema_change import (
@@ -54,6 +53,7 @@ from exuvia.ddl.multi_schema_change import (
 )
 from exuvia.ddl.requests import change_option
 from exuvia.ddl.seen import seen_by
+from exuvia.ddl.snapshot import CatalogSnapshot
 from exuvia.sql import nodes
 from exuvia.sql.nodes import (
     AddCheck,
@@ -335,7 +335,9 @@ def _without_replaced(table: TableInfo, before: TableInfo, altering: AlterContex
 def _table_after(job: Job, table: TableInfo, altering: AlterContext) -> TableInfo:
     """The table after the job: the job's decisions are applied in memory."""
     submitted = evolve(job, id=1)
-    world = CatalogSnapshot(database=altering.database, table=table, table_is_empty=True, now=1)
+    world = CatalogSnapshot(
+        database=altering.database, table=table, supposed=True, table_is_empty=True, now=1
+    )
     for decision in decisions(submitted, world):
         if decision.job.err is not None:
             return table

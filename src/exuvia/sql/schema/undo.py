@@ -38,8 +38,8 @@ from exuvia.ddl import kept, queue, requests
 from exuvia.ddl.actions import kind_of
 from exuvia.ddl.actions.undo import is_hidden, stands_again
 from exuvia.ddl.actions.undo_truncate import changed_since, why_no_restore
-from exuvia.ddl.decision import Kept
 from exuvia.ddl.job import Job, JobState
+from exuvia.ddl.kept import Kept
 from exuvia.kv.transaction import Transaction
 from exuvia.sql import walks
 from exuvia.sql.access.partitions import MOVER

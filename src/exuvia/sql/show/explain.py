@@ -26,8 +26,10 @@ from exuvia.ddl import groups
 from exuvia.ddl.actions import is_reorg
 from exuvia.ddl.apply import read_snapshot
 from exuvia.ddl.decision import Decision
+from exuvia.ddl.effects import of_kind
 from exuvia.ddl.explain import decisions, step_text
 from exuvia.ddl.job import Job, timestamp
+from exuvia.ddl.kept import Kept
 from exuvia.ddl.multi_schema_change import as_submitted, combined
 from exuvia.ddl.queue import numbered
 from exuvia.ddl.state_machine import without_begun
@@ -95,7 +97,7 @@ def change_rows(session: SessionApi, txn: Transaction, jobs: list[Job]) -> Itera
         for step in steps:
             lines.append(["Step", "", "owner", place, step_text(before, step)])
             before = step
-        for retained in (data for step in steps for data in step.keeps_for_undo):
+        for retained in (data for step in steps for data in of_kind(step.effects, Kept)):
             cost = ddl_explain.cost_of_undo(store, txn, retained, world.table)
             lines.append(["Keeps", "", "", retained.name, cost])
         pace = ddl_explain.pace_of(txn, job)
