@@ -1,6 +1,6 @@
 """The house rules, counted. A rule nobody checks is not a rule.
 
-No unfinished marks, no banned calls, no dead modules, no skipped tests. An exception is listed here
+No unfinished marks, no banned calls, no dead modules or names, no skipped tests. An exception is listed here
 with its reason.
 """
 
@@ -318,6 +318,23 @@ def test_no_module_is_dead() -> None:
         if module not in used and f'"{module}"' not in text:
             dead.append(module)
     assert not dead
+
+
+def test_no_name_is_dead() -> None:
+    """Functions, classes and constants that neither the program nor its tests and tools name."""
+    others = [*TESTS, *(ROOT / "bench").rglob("*.py"), *(ROOT / "tools").glob("*.py")]
+    trees = {relative(path): tree_of(path) for path in others}
+    assert tool("house").dead_names(modules(), trees) == []
+
+
+def test_a_dead_name_would_be_found() -> None:
+    text = "A = 1\nB = A\ndef f(): return B\n@cache\ndef g(): ...\n@command\ndef h(): ..."
+    user = "from m import f as x\nimport m as n\nn.C\n'm:g'"
+    trees = {"m": ast.parse(f"{text}\nclass C: ...")}
+    names = tool("house").dead_names
+    assert names(trees, {}) == [("m", "f"), ("m", "g"), ("m", "C")]
+    assert names(trees, {"u": ast.parse(user)}) == []
+    assert names({"m": ast.parse("def f(): ...")}, {"u": ast.parse("f()")}) == [("m", "f")]
 
 
 @cache

@@ -7,10 +7,11 @@ single importer beside it is one that exactly one other module imports, of the s
 """
 
 import ast
+import re
 import statistics
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 Graph = Mapping[str, set[str]]
@@ -130,6 +131,73 @@ def mutual_folders(graph: Graph) -> list[tuple[str, str]]:
         for target in targets
     }
     return sorted((one, other) for one, other in pairs if one < other and (other, one) in pairs)
+
+
+Name = tuple[str, str]  # a module, a name at its top
+
+
+def defined_names(trees: Mapping[str, ast.Module]) -> list[Name]:
+    """Functions, classes and constants at the top of modules. A decorator may register its
+    function: a name with one is counted only if the decorator is harmless."""
+    names = []
+    for module, tree in trees.items():
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                decorators = {ast.unparse(part).partition("(")[0] for part in node.decorator_list}
+                if decorators <= HARMLESS:
+                    names.append((module, node.name))
+            elif isinstance(node, ast.Assign | ast.AnnAssign):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                names += [
+                    (module, part.id)
+                    for target in targets
+                    for part in ast.walk(target)
+                    if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
+                ]
+    return [(module, name) for module, name in names if not name.startswith("__")]
+
+
+HARMLESS = {"cache", "lru_cache", "contextmanager", "dataclass", "final", "runtime_checkable"}
+_DOTTED = re.compile(r"([\w.]+)[:.](\w+)")
+
+
+def _dotted(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def used_names(trees: Mapping[str, ast.AST], modules: Collection[str]) -> set[Name]:
+    """Names that code loads, imports, takes from a module, or has in a string."""
+    used: set[Name] = set()
+    for module, tree in trees.items():
+        aliases = dict(zip(modules, modules, strict=True))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                used.update((node.module, alias.name) for alias in node.names)
+                for alias in node.names:
+                    aliases[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+            elif isinstance(node, ast.Import):
+                aliases.update((alias.asname or alias.name, alias.name) for alias in node.names)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute):
+                used.add((aliases.get(_dotted(node.value), ""), node.attr))
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                used.add((module, node.id))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                used.add(("", node.value))
+                used.update(_DOTTED.findall(node.value))
+    return used
+
+
+def dead_names(trees: Mapping[str, ast.Module], others: Mapping[str, ast.AST]) -> list[Name]:
+    """Names of modules that neither the modules nor other files name."""
+    used = used_names({**trees, **others}, list(trees))
+    return [
+        (module, name)
+        for module, name in defined_names(trees)
+        if (module, name) not in used and ("", name) not in used
+    ]
 
 
 def quantile(values: Sequence[int], part: float) -> int:

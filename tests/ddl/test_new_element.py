@@ -99,7 +99,6 @@ def _its_notes(job: Job, snapshot: CatalogSnapshot) -> tuple[DeleteRange, ...]:
 _ELEMENT = Element("label", follows_rows=False, move=_move)
 DROP_LABEL = load(
     Action(
-        "drop label",
         DROP,
         _ELEMENT,
         path=(Step(PUBLIC, WRITE_ONLY), Step(WRITE_ONLY, ABSENT, causes=(leaves(_its_notes),))),
@@ -109,7 +108,6 @@ DROP_LABEL = load(
 )
 CREATE_LABEL = load(
     Action(
-        "create label",
         CREATE,
         _ELEMENT,
         path=(Step(ABSENT, WRITE_ONLY, edit=_place), Step(WRITE_ONLY, PUBLIC)),

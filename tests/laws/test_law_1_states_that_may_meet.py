@@ -292,11 +292,11 @@ def path(*states):
 )
 def test_a_bad_table_of_steps_is_rejected_when_it_is_loaded(bad):
     with pytest.raises(Broken):
-        load(Action("bad", ActionCode.ADD_INDEX, INDEX, bad))
+        load(Action(ActionCode.ADD_INDEX, INDEX, bad))
 
 
 def test_an_undo_that_cannot_be_entered_is_rejected():
     add = path(ABSENT, DELETE_ONLY, WRITE_ONLY, WRITE_REORG, PUBLIC)
-    undo = Action("undo", ActionCode.DROP_INDEX, INDEX, path(PUBLIC, WRITE_ONLY))
+    undo = Action(ActionCode.DROP_INDEX, INDEX, path(PUBLIC, WRITE_ONLY))
     with pytest.raises(Broken):
-        load(Action("bad", ActionCode.ADD_INDEX, INDEX, add, undo=undo))
+        load(Action(ActionCode.ADD_INDEX, INDEX, add, undo=undo))

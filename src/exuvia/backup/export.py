@@ -24,8 +24,6 @@ from exuvia.node.assemble import EVALUATOR
 from exuvia.pipeline import checkpoint, moment
 from exuvia.pipeline.task import order_for
 
-FORMATS = ("parquet", "csv")
-
 
 def export(
     url: str, database: str, table: str, form: str, place: str, master: str, say: Say

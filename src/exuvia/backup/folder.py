@@ -13,7 +13,6 @@ from the store. A restored store is compared with `checksum`.
 import hashlib
 import os
 import shutil
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Literal, TypeVar
 from urllib.parse import quote
@@ -28,7 +27,6 @@ from exuvia.kv.packet import Span
 
 FORMAT = 1
 RECORD, SCHEMA, ROWS = "backup.json", "schema.sql", "rows"
-PIECE_BYTES = 4 << 20
 _LONGEST_NAME = 200
 
 Kind = TypeVar("Kind")
@@ -190,8 +188,3 @@ def require_whole(folder: str, file: RowsFile) -> None:
 def hasher(data: "bytes | msgspec.Raw" = b"") -> hashlib.blake2b:
     """Returns a BLAKE2b-256 hash."""
     return hashlib.blake2b(bytes(data), digest_size=32)
-
-
-def names_of(tables: Sequence[BackedTable]) -> dict[int, str]:
-    """Returns `database.table` by table id."""
-    return {table.info.id: f"{table.database}.{table.info.name.O}" for table in tables}

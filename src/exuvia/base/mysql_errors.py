@@ -526,11 +526,6 @@ ErrCoalesceOnlyOnHashPartition = MySQLError(
     "HY000",
     "COALESCE PARTITION can only be used on HASH/KEY partitions",
 )
-ErrReorgHashOnlyOnSameNo = MySQLError(
-    1510,
-    "HY000",
-    "REORGANIZE PARTITION can only be used to reorganize partitions not to change their numbers",
-)
 ErrOnlyOnRangeListPartition = MySQLError(
     1512,
     "HY000",
@@ -542,17 +537,6 @@ ErrCoalescePartitionNoPartition = MySQLError(
     "At least one partition must be coalesced",
 )
 ErrSameNamePartition = MySQLError(1517, "HY000", "Duplicate partition name %s")
-ErrConsecutiveReorgPartitions = MySQLError(
-    1519,
-    "HY000",
-    "When reorganizing a set of partitions they must be in consecutive order",
-)
-ErrReorgOutsideRange = MySQLError(
-    1520,
-    "HY000",
-    "Reorganize of range partitions cannot change total ranges except for last partition where "
-    "it can extend the range",
-)
 
 # -- more of partitions, functions, comments --
 

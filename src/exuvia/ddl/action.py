@@ -1,6 +1,6 @@
 """An action is a table of steps, checked when it is loaded.
 
-    Action("add index", code, element, path=(Step(ABSENT, DELETE_ONLY), ...), undo=DROP_INDEX)
+    Action(code, element, path=(Step(ABSENT, DELETE_ONLY), ...), undo=DROP_INDEX)
 
 Statements in two states may run at the same time on an element that follows rows (an index, a
 column) if
@@ -37,7 +37,7 @@ from exuvia.ddl.effects import (
     MoveRetention,
     RestoreRanges,
 )
-from exuvia.ddl.job import ActionCode, Job
+from exuvia.ddl.job import ACTION_TEXT, ActionCode, Job
 from exuvia.ddl.kept import Kept
 from exuvia.ddl.snapshot import CatalogSnapshot, ReadSet
 
@@ -178,7 +178,6 @@ class Step(NamedTuple):
 class Action(NamedTuple):
     """A kind of schema change."""
 
-    label: str
     code: ActionCode
     element: Element
     path: tuple[Step, ...]
@@ -223,6 +222,11 @@ class Action(NamedTuple):
     spares_hidden: bool = False  # leaves elements that are hidden for UNDO as they are
     ignores_lock: bool = False  # allowed for a locked table: it does not change its columns
     unlogged: Callable[[Job], bool] | None = None  # changes rows without records in a change log
+
+    @property
+    def label(self) -> str:
+        """The name of its code, as in "add index"."""
+        return ACTION_TEXT[self.code]
 
     def waits_in(self, state: SchemaState, post_commit: bool = False) -> bool:
         """Whether a reorg may run while the job is in that state."""

@@ -241,7 +241,6 @@ class Unread:
             self._snapshot.close()
 
 
-Own = list[tuple[bytes, bytes | None]]
 FEW = 64
 UNBOUNDED = 1 << 62
 BEGINNING: "Expected" = (0, 0)

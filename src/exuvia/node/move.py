@@ -29,7 +29,6 @@ Not copied:
     tombstones: they only matter to a running backfill, and no job is running
 """
 
-import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -92,7 +91,6 @@ _SYSTEM = frozenset(keys.u64(info.id) for info in SYSTEM.values())
 _ROW, _ENTRY = b"r", b"i"
 _LOGS_WANTED = 100
 
-_log = logging.getLogger(__name__)
 _RUNNING_STATES = frozenset(JobState) - {JobState.NONE, JobState.QUEUEING}
 
 Tell = Callable[[str], None]

@@ -66,7 +66,7 @@ from exuvia.pipeline.throttle import ShareController, TaskPace
 from exuvia.sql.functions.moment import add
 
 STATUS, TASK, HISTORY = "tidb_ttl_table_status", "tidb_ttl_task", "tidb_ttl_job_history"
-WAITING, RUNNING, FINISHED = "waiting", "running", "finished"
+RUNNING, FINISHED = "running", "finished"
 IDLE_S = 10.0
 LOOK_S = 10.0  # notices a window that closes, a job that is too old
 SAVE_PROGRESS_S = 1.0

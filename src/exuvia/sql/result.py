@@ -142,9 +142,4 @@ def text_columns(*names: str) -> list[OutputColumn]:
     return [OutputColumn(name, text_type(255)) for name in names]
 
 
-def columns_of(**types: FieldType) -> list[OutputColumn]:
-    """Columns of these names and types, in this order."""
-    return [OutputColumn(name, kind) for name, kind in types.items()]
-
-
 OK = Result()

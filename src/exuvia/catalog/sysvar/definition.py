@@ -42,7 +42,6 @@ from exuvia.base.mysql_errors import (
     ErrWrongValueForVar,
     MySQLError,
 )
-from exuvia.base.types import TypeCode
 from exuvia.catalog.convert.charset_codecs import SINGLE_BYTE
 from exuvia.catalog.decimals import whole
 from exuvia.catalog.sysvar.effects import Effect, effect_of
@@ -143,13 +142,6 @@ class SysVar(NamedTuple):
     def effect(self) -> Effect:
         """The effect of setting it."""
         return effect_of(self.name, not self.read_only)
-
-    @property
-    def type_code(self) -> TypeCode:
-        """MySQL's type of `@@name`."""
-        if self.kind in (VariableKind.INTEGER, VariableKind.BOOL, VariableKind.SIZE):
-            return TypeCode.LONGLONG
-        return TypeCode.DOUBLE if self.kind is VariableKind.REAL else TypeCode.VAR_STRING
 
 
 _SIZE = SysVar("", "", kind=VariableKind.SIZE)

@@ -50,7 +50,6 @@ GUARDS: tuple[JobGuard, ...] = tuple(
 )
 
 SEVERAL = Action(
-    "alter table multi-schema change",
     ActionCode.MULTI_SCHEMA_CHANGE,
     TABLE_IN_PLACE,
     path=(),

@@ -73,7 +73,6 @@ _REFUSES = (table_is_missing, _setting_is_unchanged)
 
 OFF = load(
     Action(
-        "exuvia change log",
         ActionCode.EXUVIA_CHANGE_LOG,
         _LOG,
         path=(Step(PUBLIC, WRITE_ONLY), Step(WRITE_ONLY, ABSENT, causes=(leaves(_records),))),
@@ -82,7 +81,6 @@ OFF = load(
 )
 ON = load(
     Action(
-        "exuvia change log",
         ActionCode.EXUVIA_CHANGE_LOG,
         _LOG,
         path=(Step(ABSENT, WRITE_ONLY, edit=_allocate_log_id), Step(WRITE_ONLY, PUBLIC)),

@@ -253,7 +253,6 @@ def every_row_obeys(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait |
 
 DROP_CHECK = load(
     Action(
-        "drop check constraint",
         ActionCode.DROP_CHECK,
         CHECK,
         refuses=(table_is_missing, check_is_unknown),
@@ -268,7 +267,6 @@ DROP_AT_ONCE = load(
 
 ADD_CHECK = load(
     Action(
-        "add check constraint",
         ActionCode.ADD_CHECK,
         CHECK,
         refuses=(table_is_missing, check_name_is_taken, check_column_is_unknown),
@@ -284,7 +282,6 @@ ADD_CHECK = load(
 
 RELAX_CHECK = load(
     Action(
-        "alter check constraint",
         ActionCode.ALTER_CHECK,
         CHECK,
         refuses=(table_is_missing, check_is_unknown),
@@ -294,7 +291,6 @@ RELAX_CHECK = load(
 
 _GIVE_UP = load(
     Action(
-        "alter check constraint",
         ActionCode.ALTER_CHECK,
         CHECK,
         path=(Step(WRITE_REORG, PUBLIC, edit=relax),),
@@ -314,7 +310,6 @@ def chosen_alter(job: Job) -> Action:
 
 ALTER_CHECK = load(
     Action(
-        "alter check constraint",
         ActionCode.ALTER_CHECK,
         CHECK,
         refuses=(table_is_missing, check_is_unknown),

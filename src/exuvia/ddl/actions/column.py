@@ -397,7 +397,6 @@ def column_dropped(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) ->
 
 DROP_COLUMN = load(
     Action(
-        "drop column",
         ActionCode.DROP_COLUMN,
         COLUMN,
         refuses=(
@@ -426,7 +425,6 @@ DROP_COLUMN = load(
 
 PLAIN_COLUMN = load(
     Action(
-        "add column",
         ActionCode.ADD_COLUMN,
         COLUMN,
         refuses=(

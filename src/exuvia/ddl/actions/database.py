@@ -104,7 +104,6 @@ def database_dropped(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) 
 
 CREATE_DATABASE = load(
     Action(
-        "create schema",
         ActionCode.CREATE_SCHEMA,
         DATABASE,
         refuses=(database_name_is_taken,),
@@ -117,7 +116,6 @@ CREATE_DATABASE = load(
 
 ALTER_DATABASE = load(
     Action(
-        "modify schema charset and collate",
         ActionCode.SCHEMA_CHARSET,
         DATABASE_IN_PLACE,
         refuses=(database_is_missing,),
@@ -136,7 +134,6 @@ _DROP_PATH = tuple(
 )
 DROP_DATABASE = load(
     Action(
-        "drop schema",
         ActionCode.DROP_SCHEMA,
         DATABASE,
         refuses=(database_to_drop_is_missing, table_is_referred_to),

@@ -399,7 +399,6 @@ def every_child_has_a_parent(job: Job, snapshot: CatalogSnapshot) -> Refused | S
 
 DROP_FOREIGN_KEY = load(
     Action(
-        "drop foreign key",
         ActionCode.DROP_FOREIGN_KEY,
         FOREIGN_KEY,
         refuses=(table_is_missing, key_is_unknown),
@@ -412,7 +411,6 @@ DROP_FOREIGN_KEY = load(
 
 _TAKE_BACK = load(
     Action(
-        "drop foreign key",
         ActionCode.DROP_FOREIGN_KEY,
         FOREIGN_KEY,
         path=(
@@ -425,7 +423,6 @@ _TAKE_BACK = load(
 
 ADD_FOREIGN_KEY = load(
     Action(
-        "add foreign key",
         ActionCode.ADD_FOREIGN_KEY,
         FOREIGN_KEY,
         refuses=(table_is_missing, key_name_is_taken, key_column_is_unknown, parent_is_missing),
@@ -481,7 +478,6 @@ NEW_TABLE = Element("table with foreign keys", follows_rows=False, move=move_new
 
 _UNCREATE = load(
     Action(
-        "drop table",
         ActionCode.DROP_TABLE,
         NEW_TABLE,
         path=(Step(DELETE_ONLY, ABSENT),),
@@ -490,7 +486,6 @@ _UNCREATE = load(
 
 CREATE_TABLE_WITH_KEYS = load(
     Action(
-        "create table",
         ActionCode.CREATE_TABLE,
         NEW_TABLE,
         refuses=(database_is_missing, table_name_is_taken, parents_are_missing),

@@ -132,14 +132,12 @@ def rows_have_come(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) ->
 
 
 STOP_IMPORT = Action(
-    "stop import",
     ActionCode.EXUVIA_IMPORT_INTO,
     TABLE_IN_PLACE,
     path=(Step(WRITE_ONLY, ABSENT, edit=let_writers_in, causes=(leaves(imported_range),)),),
 )
 IMPORT_INTO = load(
     Action(
-        "exuvia import into",
         ActionCode.EXUVIA_IMPORT_INTO,
         TABLE_IN_PLACE,
         refuses=(table_is_missing, table_cannot_be_imported),

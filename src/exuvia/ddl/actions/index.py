@@ -517,7 +517,6 @@ _ADD_PRIMARY_PATH = (
 
 DROP_INDEX = load(
     Action(
-        "drop index",
         ActionCode.DROP_INDEX,
         INDEX,
         refuses=(table_is_missing, index_to_drop_is_unknown, primary_key_is_named),
@@ -531,7 +530,6 @@ DROP_INDEX = load(
 
 ADD_INDEX = load(
     Action(
-        "add index",
         ActionCode.ADD_INDEX,
         INDEX,
         refuses=(
@@ -557,7 +555,6 @@ ADD_INDEX = load(
 
 DROP_PRIMARY_KEY = load(
     Action(
-        "drop primary key",
         ActionCode.DROP_PRIMARY_KEY,
         INDEX,
         refuses=(table_is_missing, primary_key_is_missing, primary_key_is_clustered),
@@ -570,7 +567,6 @@ DROP_PRIMARY_KEY = load(
 
 ADD_PRIMARY_KEY = load(
     Action(
-        "add primary key",
         ActionCode.ADD_PRIMARY_KEY,
         INDEX,
         refuses=(
@@ -650,7 +646,6 @@ def _with_index(table: TableInfo, index: IndexInfo) -> TableInfo:
 
 RENAME_INDEX = load(
     Action(
-        "rename index",
         ActionCode.RENAME_INDEX,
         TABLE_IN_PLACE,
         refuses=(table_is_missing, index_is_unknown, new_index_name_is_taken),
@@ -663,7 +658,6 @@ RENAME_INDEX = load(
 
 INDEX_VISIBILITY = load(
     Action(
-        "alter index visibility",
         ActionCode.INDEX_VISIBILITY,
         TABLE_IN_PLACE,
         refuses=(table_is_missing, index_is_unknown),

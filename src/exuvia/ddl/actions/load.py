@@ -79,7 +79,6 @@ def rows_are_loaded(job: Job, snapshot: CatalogSnapshot) -> Refused | StepWait |
 
 CREATE_LOADED = load(
     Action(
-        "create table",
         ActionCode.CREATE_TABLE,
         TABLE,
         reads=reads_loader,

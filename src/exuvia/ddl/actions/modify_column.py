@@ -921,7 +921,6 @@ _REFUSES = (
     undo_data_is_gone,
     column_has_changed_since,
 )
-_LABEL = "modify column"
 
 
 def _reads(job: Job) -> ReadSet:
@@ -945,7 +944,6 @@ def _action(
 ) -> Action:
     return load(
         Action(
-            _LABEL,
             ActionCode.MODIFY_COLUMN,
             element,
             path,
@@ -958,7 +956,7 @@ def _action(
 
 
 def _undo(element: Element, path: tuple[Step, ...]) -> Action:
-    return load(Action("undo of modify column", ActionCode.MODIFY_COLUMN, element, path))
+    return load(Action(ActionCode.MODIFY_COLUMN, element, path))
 
 
 _AT_ONCE = Step(
@@ -1107,7 +1105,6 @@ def put_default(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapsh
 
 SET_DEFAULT = load(
     Action(
-        "set default value",
         ActionCode.SET_DEFAULT,
         Element("default", follows_rows=False, move=stay),
         refuses=(table_is_missing, column_is_gone),

@@ -209,11 +209,10 @@ def _with(snapshot: CatalogSnapshot, table: TableInfo) -> CatalogSnapshot:
     return evolve(snapshot, table=table)
 
 
-def _in_one_step(label: str, code: ActionCode, edit: Edit, mixes: bool = False) -> Action:
+def _in_one_step(code: ActionCode, edit: Edit, mixes: bool = False) -> Action:
     steps = (Step(ABSENT, PUBLIC, edit=edit),)
     return load(
         Action(
-            label,
             code,
             TABLE_IN_PLACE,
             steps,
@@ -224,11 +223,8 @@ def _in_one_step(label: str, code: ActionCode, edit: Edit, mixes: bool = False) 
     )
 
 
-TABLE_COMMENT = _in_one_step(
-    "modify table comment", ActionCode.TABLE_COMMENT, change_comment, mixes=True
-)
+TABLE_COMMENT = _in_one_step(ActionCode.TABLE_COMMENT, change_comment, mixes=True)
 _CHARSET = Action(
-    "modify table charset and collate",
     ActionCode.TABLE_CHARSET,
     TABLE_IN_PLACE,
     (Step(ABSENT, PUBLIC, edit=change_charset),),
@@ -254,17 +250,15 @@ def _charset_path(job: Job) -> Action:
 
 
 TABLE_CHARSET = load(_CHARSET._replace(choose=_charset_path))
-REBASE_AUTO_ID = _in_one_step(
-    "rebase auto_increment ID", ActionCode.REBASE_AUTO_ID, rebase_ids, mixes=True
+REBASE_AUTO_ID = _in_one_step(ActionCode.REBASE_AUTO_ID, rebase_ids, mixes=True)
+AUTO_ID_CACHE = _in_one_step(ActionCode.AUTO_ID_CACHE, change_id_cache)
+SHARD_ROW_ID = _in_one_step(ActionCode.SHARD_ROW_ID, change_shard_bits)
+CACHE_TABLE = _in_one_step(ActionCode.CACHE_TABLE, change_cached)
+NO_CACHE_TABLE = _in_one_step(ActionCode.NO_CACHE_TABLE, change_cached)
+SCHEMA_LOCKED = _in_one_step(ActionCode.EXUVIA_SCHEMA_LOCKED, change_schema_lock)._replace(
+    ignores_lock=True
 )
-AUTO_ID_CACHE = _in_one_step("modify auto id cache", ActionCode.AUTO_ID_CACHE, change_id_cache)
-SHARD_ROW_ID = _in_one_step("shard row ID", ActionCode.SHARD_ROW_ID, change_shard_bits)
-CACHE_TABLE = _in_one_step("alter table cache", ActionCode.CACHE_TABLE, change_cached)
-NO_CACHE_TABLE = _in_one_step("alter table nocache", ActionCode.NO_CACHE_TABLE, change_cached)
-SCHEMA_LOCKED = _in_one_step(
-    "exuvia schema locked", ActionCode.EXUVIA_SCHEMA_LOCKED, change_schema_lock
-)._replace(ignores_lock=True)
-FULLTEXT = _in_one_step("exuvia fulltext", ActionCode.EXUVIA_FULLTEXT, change_fulltext, mixes=True)
+FULLTEXT = _in_one_step(ActionCode.EXUVIA_FULLTEXT, change_fulltext, mixes=True)
 
 
 def schema_is_locked(action: Action, job: Job, snapshot: CatalogSnapshot) -> Refused | None:

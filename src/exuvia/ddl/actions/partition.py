@@ -324,14 +324,12 @@ def partitions_truncated(job: Job, before: CatalogSnapshot, after: CatalogSnapsh
 
 
 FORGET_ADDED = Action(
-    "forget partition",
     ActionCode.ADD_PARTITION,
     PARTITION,
     path=(Step(REPLICA_ONLY, ABSENT, edit=forget_changes),),
 )
 ADD_PARTITION = load(
     Action(
-        "add partition",
         ActionCode.ADD_PARTITION,
         PARTITION,
         refuses=(table_is_missing, table_is_not_partitioned, partition_name_is_taken),
@@ -344,7 +342,6 @@ ADD_PARTITION = load(
 )
 DROP_PARTITION = load(
     Action(
-        "drop partition",
         ActionCode.DROP_PARTITION,
         PARTITION,
         refuses=(
@@ -371,14 +368,12 @@ _DROP_CLEANING = load(
     )
 )
 KEEP_ROWS = Action(
-    "keep partition",
     ActionCode.TRUNCATE_PARTITION,
     PARTITION,
     path=(Step(WRITE_ONLY, PUBLIC, edit=forget_changes),),
 )
 TRUNCATE_PARTITION = load(
     Action(
-        "truncate partition",
         ActionCode.TRUNCATE_PARTITION,
         PARTITION,
         refuses=(

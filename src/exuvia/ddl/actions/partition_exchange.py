@@ -355,7 +355,6 @@ def partition_exchanged(job: Job, before: CatalogSnapshot, after: CatalogSnapsho
 
 
 KEEP_PLACES = Action(
-    "keep places",
     ActionCode.EXCHANGE_PARTITION,
     PARTITION,
     path=(
@@ -366,7 +365,6 @@ KEEP_PLACES = Action(
 )
 EXCHANGE_PARTITION = load(
     Action(
-        "exchange partition",
         ActionCode.EXCHANGE_PARTITION,
         PARTITION,
         refuses=(table_is_missing, table_is_not_partitioned, exchange_is_impossible),

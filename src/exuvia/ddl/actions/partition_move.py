@@ -392,12 +392,9 @@ def foreign_keys_came(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
     return ErrForeignKeyOnPartitioned() if is_joined else None
 
 
-def _move(
-    label: str, code: ActionCode, uses: Uses | None = None, refuses: tuple[Refuse, ...] = ()
-) -> Action:
+def _move(code: ActionCode, uses: Uses | None = None, refuses: tuple[Refuse, ...] = ()) -> Action:
     return load(
         Action(
-            label,
             code,
             MOVED,
             refuses=(
@@ -423,7 +420,6 @@ def _move(
                 ),
             ),
             undo=Action(
-                "keep partitions",
                 code,
                 MOVED,
                 path=(
@@ -441,12 +437,8 @@ def _move(
     )
 
 
-REORGANIZE_PARTITION = _move("alter table reorganize partition", ActionCode.REORGANIZE_PARTITION)
-PARTITION_BY = _move(
-    "alter table partition by", ActionCode.PARTITION_BY, of_whole_table, (foreign_keys_came,)
-)
-REMOVE_PARTITIONING = _move(
-    "alter table remove partitioning", ActionCode.REMOVE_PARTITIONING, of_whole_table
-)
+REORGANIZE_PARTITION = _move(ActionCode.REORGANIZE_PARTITION)
+PARTITION_BY = _move(ActionCode.PARTITION_BY, of_whole_table, (foreign_keys_came,))
+REMOVE_PARTITIONING = _move(ActionCode.REMOVE_PARTITIONING, of_whole_table)
 
 ACTIONS = (REORGANIZE_PARTITION, PARTITION_BY, REMOVE_PARTITIONING)

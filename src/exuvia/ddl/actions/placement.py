@@ -320,11 +320,10 @@ _POLICIES = _Kind("policy", POLICY, _reads_policy)
 _GROUPS = _Kind("resource group", GROUP, _reads_group)
 
 
-def _about(kind: _Kind, label: str, code: ActionCode, edit: Edit, *refuses: Refuse) -> Action:
+def _about(kind: _Kind, code: ActionCode, edit: Edit, *refuses: Refuse) -> Action:
     makes = code in (ActionCode.CREATE_POLICY, ActionCode.CREATE_RESOURCE_GROUP)
     return load(
         Action(
-            label,
             code,
             kind.element,
             path=(Step(ABSENT, PUBLIC, edit=edit),),
@@ -336,34 +335,24 @@ def _about(kind: _Kind, label: str, code: ActionCode, edit: Edit, *refuses: Refu
     )
 
 
-def _of_table(label: str, code: ActionCode, edit: Edit, *refuses: Refuse) -> Action:
+def _of_table(code: ActionCode, edit: Edit, *refuses: Refuse) -> Action:
     steps = (Step(ABSENT, PUBLIC, edit=edit),)
-    return load(Action(label, code, TABLE_IN_PLACE, steps, refuses=(table_is_missing, *refuses)))
+    return load(Action(code, TABLE_IN_PLACE, steps, refuses=(table_is_missing, *refuses)))
 
 
-CREATE_POLICY = _about(
-    _POLICIES, "create placement policy", ActionCode.CREATE_POLICY, put_policy, policy_is_there
-)
-ALTER_POLICY = _about(
-    _POLICIES, "alter placement policy", ActionCode.ALTER_POLICY, put_policy, policy_is_another
-)
+CREATE_POLICY = _about(_POLICIES, ActionCode.CREATE_POLICY, put_policy, policy_is_there)
+ALTER_POLICY = _about(_POLICIES, ActionCode.ALTER_POLICY, put_policy, policy_is_another)
 DROP_POLICY = _about(
     _POLICIES,
-    "drop placement policy",
     ActionCode.DROP_POLICY,
     remove_policy,
     policy_is_another,
     policy_is_in_use,
 )
-CREATE_GROUP = _about(
-    _GROUPS, "create resource group", ActionCode.CREATE_RESOURCE_GROUP, put_group, group_is_there
-)
-ALTER_GROUP = _about(
-    _GROUPS, "alter resource group", ActionCode.ALTER_RESOURCE_GROUP, put_group, group_is_another
-)
+CREATE_GROUP = _about(_GROUPS, ActionCode.CREATE_RESOURCE_GROUP, put_group, group_is_there)
+ALTER_GROUP = _about(_GROUPS, ActionCode.ALTER_RESOURCE_GROUP, put_group, group_is_another)
 DROP_GROUP = _about(
     _GROUPS,
-    "drop resource group",
     ActionCode.DROP_RESOURCE_GROUP,
     remove_group,
     group_is_another,
@@ -371,30 +360,25 @@ DROP_GROUP = _about(
 )
 PLACE_DATABASE = load(
     Action(
-        "modify schema default placement",
         ActionCode.SCHEMA_PLACEMENT,
         DATABASE_IN_PLACE,
         path=(Step(ABSENT, PUBLIC, edit=change_database),),
         refuses=(database_is_missing,),
     )
 )
-PLACE_TABLE = _of_table("alter table placement", ActionCode.TABLE_PLACEMENT, change_placement)
+PLACE_TABLE = _of_table(ActionCode.TABLE_PLACEMENT, change_placement)
 PLACE_PARTITION = _of_table(
-    "alter table partition placement",
     ActionCode.PARTITION_PLACEMENT,
     change_placement,
     partition_is_missing,
 )
-TABLE_ATTRIBUTES = _of_table(
-    "alter table attributes", ActionCode.TABLE_ATTRIBUTES, change_attributes
-)
+TABLE_ATTRIBUTES = _of_table(ActionCode.TABLE_ATTRIBUTES, change_attributes)
 PARTITION_ATTRIBUTES = _of_table(
-    "alter table partition attributes",
     ActionCode.PARTITION_ATTRIBUTES,
     change_attributes,
     partition_is_missing,
 )
-TABLE_AFFINITY = _of_table("alter table affinity", ActionCode.TABLE_AFFINITY, change_affinity)
+TABLE_AFFINITY = _of_table(ActionCode.TABLE_AFFINITY, change_affinity)
 
 
 def _reads_assigned(job: Job) -> ReadSet:

@@ -250,7 +250,6 @@ def database_recovered(job: Job, before: CatalogSnapshot, after: CatalogSnapshot
 
 _RECOVER = load(
     Action(
-        "recover table",
         ActionCode.RECOVER_TABLE,
         TABLE_IN_PLACE,
         reads=reads_left_ranges,
@@ -279,7 +278,7 @@ _RECOVER = load(
 )
 
 _AGAIN = Element("table", follows_rows=False, move=move_again)
-_LEFT = Action("recover table", ActionCode.RECOVER_TABLE, _AGAIN, path=(Step(WRITE_REORG, ABSENT),))
+_LEFT = Action(ActionCode.RECOVER_TABLE, _AGAIN, path=(Step(WRITE_REORG, ABSENT),))
 RECOVER_CHILD = load(
     _RECOVER._replace(
         element=_AGAIN,
@@ -301,7 +300,6 @@ RECOVER_TABLE = _RECOVER._replace(choose=_path_of)
 
 FLASHBACK_DATABASE = load(
     Action(
-        "flashback schema",
         ActionCode.FLASHBACK_SCHEMA,
         DATABASE_IN_PLACE,
         reads=reads_left_ranges,

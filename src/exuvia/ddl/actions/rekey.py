@@ -572,7 +572,6 @@ def _reads(job: Job) -> ReadSet:
 
 CHANGE_PRIMARY_KEY = load(
     Action(
-        "exuvia change primary key",
         ActionCode.EXUVIA_CHANGE_PRIMARY_KEY,
         _ROWS,
         refuses=(table_is_missing, it_was_undone_before, key_cannot_change),
@@ -598,7 +597,6 @@ CHANGE_PRIMARY_KEY = load(
             ),
         ),
         undo=Action(
-            "keep primary key",
             ActionCode.EXUVIA_CHANGE_PRIMARY_KEY,
             _ROWS,
             path=(

@@ -141,10 +141,9 @@ def _follows(key: FkInfo, old: str, new: str) -> FkInfo:
     return evolve(key, fk_name=name(f"{new}_ibfk_{number}")) if is_given else key
 
 
-def _renaming(label: str, code: ActionCode) -> Action:
+def _renaming(code: ActionCode) -> Action:
     return load(
         Action(
-            label,
             code,
             TABLE_IN_PLACE,
             reads=reads_all_places,
@@ -156,7 +155,7 @@ def _renaming(label: str, code: ActionCode) -> Action:
     )
 
 
-RENAME_TABLE = _renaming("rename table", ActionCode.RENAME_TABLE)
-RENAME_TABLES = _renaming("rename tables", ActionCode.RENAME_TABLES)
+RENAME_TABLE = _renaming(ActionCode.RENAME_TABLE)
+RENAME_TABLES = _renaming(ActionCode.RENAME_TABLES)
 
 ACTIONS = (RENAME_TABLE, RENAME_TABLES)

@@ -57,7 +57,6 @@ def change_options(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSna
 
 CREATE_SEQUENCE = load(
     Action(
-        "create sequence",
         ActionCode.CREATE_SEQUENCE,
         TABLE,
         refuses=(database_is_missing, name_is_taken),
@@ -70,7 +69,6 @@ CREATE_SEQUENCE = load(
 
 ALTER_SEQUENCE = load(
     Action(
-        "alter sequence",
         ActionCode.ALTER_SEQUENCE,
         TABLE,
         refuses=(sequence_is_missing,),
@@ -80,7 +78,6 @@ ALTER_SEQUENCE = load(
 
 DROP_SEQUENCE = load(
     Action(
-        "drop sequence",
         ActionCode.DROP_SEQUENCE,
         TABLE,
         refuses=(sequence_is_missing,),

@@ -234,7 +234,6 @@ def table_dropped(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -> 
 
 CREATE_TABLE = load(
     Action(
-        "create table",
         ActionCode.CREATE_TABLE,
         TABLE,
         refuses=(database_is_missing, table_name_is_taken),
@@ -247,7 +246,6 @@ CREATE_TABLE = load(
 
 CREATE_TABLES = load(
     Action(
-        "create tables",
         ActionCode.CREATE_TABLES,
         TABLE_IN_PLACE,
         reads=reads_new_names,
@@ -259,7 +257,6 @@ CREATE_TABLES = load(
 
 DROP_TABLE = load(
     Action(
-        "drop table",
         ActionCode.DROP_TABLE,
         TABLE,
         refuses=(table_to_drop_is_missing, table_is_referred_to),

@@ -199,7 +199,6 @@ def table_truncated(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) -
 
 TRUNCATE_TABLE = load(
     Action(
-        "truncate table",
         ActionCode.TRUNCATE_TABLE,
         TABLE_IN_PLACE,
         refuses=(

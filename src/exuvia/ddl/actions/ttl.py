@@ -105,11 +105,6 @@ def column_cannot_go(table: TableInfo, column: str) -> Refused | None:
     return ErrTTLColumnCannotDrop(column) if ttl and ttl.column.L == column.lower() else None
 
 
-def parent_expires(parent: TableInfo | None) -> Refused | None:
-    """8152: a foreign key cannot refer to a table with a TTL."""
-    return ErrUnsupportedTTLReferencedByFK() if parent is not None and parent.exuvia_ttl else None
-
-
 # -- steps -----------------------------------------------------------------------------------------
 
 
@@ -126,7 +121,6 @@ def take_ttl(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnapshot]
 
 ALTER_TTL = load(
     Action(
-        "alter table ttl",
         ActionCode.ALTER_TTL,
         TABLE_IN_PLACE,
         path=(Step(ABSENT, PUBLIC, edit=put_ttl),),
@@ -136,7 +130,6 @@ ALTER_TTL = load(
 )
 REMOVE_TTL = load(
     Action(
-        "alter table no_ttl",
         ActionCode.REMOVE_TTL,
         TABLE_IN_PLACE,
         path=(Step(ABSENT, PUBLIC, edit=take_ttl),),

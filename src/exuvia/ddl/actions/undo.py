@@ -509,7 +509,6 @@ def column_came_back(job: Job, before: CatalogSnapshot, after: CatalogSnapshot) 
 def _undo(element: Element, last: Step) -> Action:
     back = load(
         Action(
-            "exuvia undo",
             ActionCode.EXUVIA_UNDO,
             element,
             path=(Step(WRITE_REORG, WRITE_ONLY),),
@@ -518,7 +517,6 @@ def _undo(element: Element, last: Step) -> Action:
     )
     return load(
         Action(
-            "exuvia undo",
             ActionCode.EXUVIA_UNDO,
             element,
             refuses=(table_is_missing, nothing_is_hidden, its_name_is_taken),
@@ -567,7 +565,6 @@ UNDO_COLUMN = _undo(
 def _end(element: Element, last: Step) -> Action:
     return load(
         Action(
-            "exuvia end undo",
             ActionCode.EXUVIA_END_UNDO,
             element,
             refuses=(table_is_missing, nothing_is_hidden),

@@ -223,14 +223,12 @@ def _reads(job: Job) -> ReadSet:
 
 _ROWS = Element("partition", follows_rows=False, move=_move)
 _KEEP_APART = Action(
-    "exuvia undo",
     ActionCode.EXUVIA_UNDO,
     _ROWS,
     path=(Step(WRITE_ONLY, ABSENT, edit=forget_new),),
 )
 UNDO_TRUNCATE = load(
     Action(
-        "exuvia undo",
         ActionCode.EXUVIA_UNDO,
         _ROWS,
         refuses=(table_is_missing, undo_data_is_gone, table_has_changed),
@@ -264,7 +262,6 @@ UNDO_TRUNCATE = load(
 )
 END_TRUNCATE = load(
     Action(
-        "exuvia end undo",
         ActionCode.EXUVIA_END_UNDO,
         TABLE_IN_PLACE,
         refuses=(table_is_missing, undo_data_is_gone),

@@ -82,7 +82,6 @@ def object_is_no_view(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
 
 CREATE_VIEW = load(
     Action(
-        "create view",
         ActionCode.CREATE_VIEW,
         TABLE,
         refuses=(database_is_missing, name_is_taken),
@@ -95,7 +94,6 @@ CREATE_VIEW = load(
 
 DROP_VIEW = load(
     Action(
-        "drop view",
         ActionCode.DROP_VIEW,
         TABLE,
         refuses=(table_to_drop_is_missing, object_is_no_view),

@@ -11,7 +11,6 @@ from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
 
 from exuvia.base.errors import Unavailable
 
-SCHEMES = ("postgresql", "postgres")
 _SECRET = ("password", "sslpassword", "oauth_client_secret")
 _PASSWORD = re.compile(r"(?<=://)([^/:@?]*):(?!\d*[,/?]).*@")
 """Between user and host, including characters that should be encoded; not the port of a host."""

@@ -50,7 +50,6 @@ RESTORED_S = 5.0
 HELD_S = 0.5  # a process known to live at that time is not checked again
 STALL_S = 1.0
 EXACT_KEYS = 100_000
-BUSY_S = 2.0
 
 _NOW = Query(b"now", b"SELECT k, v FROM kv WHERE k = ANY ($1)", (BYTEAS,))
 _COUNT = Query(

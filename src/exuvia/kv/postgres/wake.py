@@ -39,7 +39,6 @@ from exuvia.kv.postgres.connection import (
 )
 from exuvia.kv.postgres.server import Server
 
-CHANNEL = "exuvia"
 RETRY_S = 1.0
 HEARD_S = 2.0  # interval of reads of all counters; a process may end before its NOTIFY
 _CLOSED_S = 0.5  # interval of checks whether it is closed

@@ -19,7 +19,6 @@ STR_TO_DATE reads a text by a format (manual, "STR_TO_DATE").
 import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, timedelta, timezone, tzinfo
-from datetime import date as calendar_date
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
@@ -598,19 +597,6 @@ def _format(packed: int, form: str) -> str | None:
 
 def _time_format(micros: int, form: str) -> str | None:
     return format_time(micros, form)
-
-
-def is_real(year: int, month: int, day: int) -> bool:
-    """Whether the parts are a date of the calendar."""
-    try:
-        calendar_date(year, month, day)
-    except ValueError:
-        return False
-    return True
-
-
-def _micro(packed: int) -> int:
-    return unpack_datetime(packed)[4]
 
 
 _NOW = Function(0, 1, "i", _digits_given(0, types.datetime), _now, env=True)

@@ -28,7 +28,6 @@ from exuvia.sql.functions.table import Function, TypeRule, always
 
 LONGEST = 64 << 20
 _LOOK_EVERY = 1024
-_SHORT = always(types.text(255))
 
 
 def like_first(arguments: Sequence[Expr]) -> FieldType:
@@ -220,10 +219,6 @@ def find_text(text: AnyStr, part: AnyStr, start: int, collate: str) -> int:
             fold = collation(collate).fold_each
             text, part = fold(text), fold(part)
     return int(text.find(part, start - 1)) + 1
-
-
-def _strcmp_place(needle: str, items: Sequence[str]) -> int:
-    return next((n for n, item in enumerate(items, 1) if item == needle), 0)
 
 
 def _elt(index: int | None, *items: AnyStr | None) -> AnyStr | None:

@@ -226,7 +226,6 @@ def _ddl_groups(context: Context) -> Iterable[Row]:
 
 
 _PROCESS = "ID# USER HOST:261 DB COMMAND TIME# STATE INFO:65535"
-_GRANTEE = "GRANTEE:81 TABLE_CATALOG:512"
 
 
 # -- nodes -----------------------------------------------------------------------------------------

@@ -474,10 +474,3 @@ def describe_table(cursor: TokenCursor) -> Node:
         quoted = token is not None and token.token_type is TokenType.STRING
         pattern = cursor.string() if quoted else cursor.name()
     return Describe(table, pattern)
-
-
-def show_where(cursor: TokenCursor) -> object:
-    """A trailing [WHERE condition]."""
-    if not cursor.accept("WHERE"):
-        return None
-    return read_expression(cursor.text, cursor.until())

@@ -215,8 +215,6 @@ PARTITION_SPECS: dict[str, Callable[[TokenCursor], Spec]] = {
 
 # -- alter -----------------------------------------------------------------------------------------
 
-_ELSEWHERE = ("USER", "VIEW", "SEQUENCE", "EVENT", "FUNCTION", "PROCEDURE", "INSTANCE")
-
 
 def alter(cursor: TokenCursor) -> Node:
     """ALTER ..."""

@@ -28,7 +28,6 @@ from exuvia.sql.schema.table_definition import table_info
 from exuvia.sql.type_text import type_text
 
 INFO, WARNING, ERROR = "info", "warning", "error"
-SEVERITIES = (INFO, WARNING, ERROR)
 CAPACITY = 0.85
 CHARSETS = frozenset({"utf8mb4", "binary", ""})
 
