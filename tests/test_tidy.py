@@ -1,7 +1,7 @@
 """The house rules, counted. A rule nobody checks is not a rule.
 
-No unfinished marks, no banned calls, no dead modules or names, no skipped tests. An exception is listed here
-with its reason.
+No unfinished marks, no banned calls, no dead modules or names, no skipped tests. An exception is
+listed here with its reason.
 """
 
 import ast
@@ -320,11 +320,18 @@ def test_no_module_is_dead() -> None:
     assert not dead
 
 
+UNNAMED = {
+    ("exuvia.alembic", "setup"): "Alembic calls it",
+    ("exuvia.sqlalchemy", "ExuviaPyMySQLDialect"): "an entry point",
+    ("exuvia.sqlalchemy", "ExuviaMySQLdbDialect"): "an entry point",
+}
+
+
 def test_no_name_is_dead() -> None:
     """Functions, classes and constants that neither the program nor its tests and tools name."""
     others = [*TESTS, *(ROOT / "bench").rglob("*.py"), *(ROOT / "tools").glob("*.py")]
-    trees = {relative(path): tree_of(path) for path in others}
-    assert tool("house").dead_names(modules(), trees) == []
+    trees = {relative(path): tree_of(path) for path in others if path != Path(__file__)}
+    assert sorted(tool("house").dead_names(modules(), trees)) == sorted(UNNAMED)
 
 
 def test_a_dead_name_would_be_found() -> None:

@@ -23,7 +23,8 @@ Two cases are allowed as in MySQL (exuvia_compatibility):
                                         the old one from then on
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -35,7 +36,7 @@ from exuvia.base.mysql_errors import (
     ErrTooManyFields,
     ErrUnsupportedDDLOperation,
 )
-from exuvia.catalog.model import SchemaState, TableInfo, evolve
+from exuvia.catalog.model import ColumnInfo, SchemaState, TableInfo, evolve
 from exuvia.ddl.action import ElementUse, Judged
 from exuvia.ddl.actions import SEVERAL, is_reorg, kind_of
 from exuvia.ddl.actions.index import hidden_columns_wanted, indexes_of
@@ -207,18 +208,16 @@ def _as_one(first: Job, parts: list[_Part]) -> Job:
         exuvia_undo=None,
         multi_schema_info=MultiSchemaInfo(sub_jobs=tuple(map(_as_stored, parts))),
         reorg_meta=(first.reorg_meta or {}) if any(map(is_reorg, jobs)) else None,
-        exuvia_tables=tuple(
-            dict.fromkeys(table_id for job in jobs for table_id in job.exuvia_tables)
-        ),
-        exuvia_schemas=tuple(
-            dict.fromkeys(schema_id for job in jobs for schema_id in job.exuvia_schemas)
-        ),
         exuvia_ids=tuple(new_id for job in jobs for new_id in job.exuvia_ids),
-        exuvia_seen=tuple(dict.fromkeys(element for job in jobs for element in job.exuvia_seen)),
-        exuvia_policies=tuple(
-            dict.fromkeys(policy for job in jobs for policy in job.exuvia_policies)
-        ),
+        **{field: _each_once(jobs, field) for field in _UNITED},
     )
+
+
+_UNITED = ("exuvia_tables", "exuvia_schemas", "exuvia_seen", "exuvia_policies")
+
+
+def _each_once(jobs: list[Job], field: str) -> tuple[object, ...]:
+    return tuple(dict.fromkeys(value for job in jobs for value in getattr(job, field)))
 
 
 def _as_stored(part: _Part) -> SubJob:
@@ -247,6 +246,88 @@ def check_kind(job: Job) -> None:
         raise ErrUnsupportedDDLOperation(f"multi schema change for {job.action_text}")
 
 
+class _Together(NamedTuple):
+    """The uses of all changes of a statement. `as_mysql`: see `check_together`."""
+
+    table: TableInfo
+    parts: list[Job]
+    uses: list[ElementUse]
+    as_mysql: bool
+
+    def of(self, noun: str) -> list[ElementUse]:
+        """The uses of elements of that kind."""
+        return [use for use in self.uses if use.noun == noun]
+
+    @property
+    def former_names(self) -> set[str]:
+        """Former names of columns that changes modify."""
+        formers = ((kind_of(part).former_name, part) for part in self.parts)
+        return {former(part) for former, part in formers if former is not None}
+
+    @property
+    def dropped_columns(self) -> list[ColumnInfo | None]:
+        return [self.table.column(use.name) for use in self.of("column") if use.verb == "drop"]
+
+
+def _columns_are_used_once(together: _Together) -> None:
+    """8200: a column is changed twice, or changed and used; a new one may be used."""
+    columns = together.of("column")
+    replaced = _replaced(columns) if together.as_mysql else set()
+    uses = columns
+    if together.as_mysql:
+        free = together.former_names | replaced | _with_new_defaults(together.parts)
+        uses = [use for part in together.parts for use in _uses_but_keys_on(part, free)]
+        uses = [use for use in uses if use.verb != "drop" or use.name not in replaced]
+    new = {use.name for use in columns if use.verb == "add"} - replaced
+    of_new = (*_OF_NEW_TOO, "place") if together.as_mysql else _OF_NEW_TOO
+    _once([use for use in uses if use.verb not in of_new or use.name not in new])
+
+
+def _is_used_once(together: _Together, noun: str, *, replaceable: bool = True) -> None:
+    """8200: an element of that kind is changed twice."""
+    uses = together.of(noun)
+    free = _replaced(uses) if together.as_mysql and replaceable else set()
+    _once([use for use in uses if use.verb != "drop" or use.name not in free])
+
+
+def _columns_are_left(together: _Together) -> None:
+    """1090, 1113: no visible column is left. 1117: too many are."""
+    table, dropped = together.table, together.dropped_columns
+    more = sum(use.verb == "add" for use in together.of("column"))
+    visible = sum(not column.hidden for column in table.public_columns)
+    if visible + more <= len(dropped):
+        hidden_stay = any(column.hidden for column in table.cols)
+        raise ErrTableMustHaveColumns() if hidden_stay else ErrCantRemoveAllFields()
+    if len(table.public_columns) + more - len(dropped) > COLUMNS:
+        raise ErrTooManyFields()
+
+
+def _altered_indexes_stay(together: _Together) -> None:
+    """1176: an altered index is dropped together with its column."""
+    table, renamed = together.table, together.former_names
+    leaving = [column for column in together.dropped_columns if column is not None]
+    dropped_indexes = {
+        index_id
+        for column in leaving
+        if column.name.L not in renamed
+        for index_id in indexes_on_only(table, column.id)
+    }
+    for use in together.of("index"):
+        index = table.index(use.name)
+        if use.verb == "modify" and index is not None and index.id in dropped_indexes:
+            raise ErrKeyDoesNotExist(index.idx_name.O, table.name.O)
+
+
+_RULES_TOGETHER: tuple[Callable[[_Together], None], ...] = (
+    partial(_is_used_once, noun="index"),
+    _columns_are_used_once,
+    partial(_is_used_once, noun="constraint"),
+    partial(_is_used_once, noun="foreign key", replaceable=False),
+    _columns_are_left,
+    _altered_indexes_stay,
+)
+
+
 def check_together(table: TableInfo, jobs: Iterable[Job], *, as_mysql: bool = False) -> None:
     """Raises 8200, 1090, 1113, 1117, 1176 for changes that one job cannot combine.
 
@@ -255,45 +336,9 @@ def check_together(table: TableInfo, jobs: Iterable[Job], *, as_mysql: bool = Fa
     """
     parts = [part for job in jobs for part in sub_jobs(job)]
     uses = [use for part in parts if (of := kind_of(part).uses) for use in of(part)]
-    columns = [use for use in uses if use.noun == "column"]
-    indexes = [use for use in uses if use.noun == "index"]
-    judged = columns
-    if as_mysql:
-        changed = {former(part) for part in parts if (former := kind_of(part).former_name)}
-        replaced = _replaced(columns)
-        apart = changed | replaced | _with_new_defaults(parts)
-        judged = [use for part in parts for use in _uses_but_keys_on(part, apart)]
-        judged = [use for use in judged if use.verb != "drop" or use.name not in replaced]
-        again = _replaced(indexes)
-        _once([use for use in indexes if use.verb != "drop" or use.name not in again])
-    else:
-        replaced = set()
-        _once(indexes)
-    new = {use.name for use in columns if use.verb == "add"} - replaced
-    of_new = (*_OF_NEW_TOO, "place") if as_mysql else _OF_NEW_TOO
-    _once([use for use in judged if use.verb not in of_new or use.name not in new])
-    for noun in ("constraint", "foreign key"):
-        of_noun = [use for use in uses if use.noun == noun]
-        again = _replaced(of_noun) if as_mysql and noun == "constraint" else set()
-        _once([use for use in of_noun if use.verb != "drop" or use.name not in again])
-    more = sum(use.verb == "add" for use in columns)
-    dropped = [table.column(use.name) for use in columns if use.verb == "drop"]
-    visible = sum(not column.hidden for column in table.public_columns)
-    if visible + more <= len(dropped):
-        hidden_stay = any(column.hidden for column in table.cols)
-        raise ErrTableMustHaveColumns() if hidden_stay else ErrCantRemoveAllFields()
-    if len(table.public_columns) + more - len(dropped) > COLUMNS:
-        raise ErrTooManyFields()
-    # an altered index is not dropped together with its column
-    renamed = {former(part) for part in parts if (former := kind_of(part).former_name)}
-    leaving = [column for column in dropped if column and column.name.L not in renamed]
-    dropped_indexes = {
-        index_id for column in leaving for index_id in indexes_on_only(table, column.id)
-    }
-    for use in indexes:
-        index = table.index(use.name)
-        if use.verb == "modify" and index is not None and index.id in dropped_indexes:
-            raise ErrKeyDoesNotExist(index.idx_name.O, table.name.O)
+    together = _Together(table, parts, uses, as_mysql)
+    for rule in _RULES_TOGETHER:
+        rule(together)
 
 
 def _with_new_defaults(parts: list[Job]) -> set[str]:

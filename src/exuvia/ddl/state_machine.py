@@ -158,15 +158,9 @@ def walking(job: Job) -> Job | None:
 def _forward(job: Job, snapshot: CatalogSnapshot) -> Decision:
     submitted = job
     if not job.begun:
-        if job.exuvia_hold == BEFORE_START:
-            return _hold(job, snapshot)
-        if job.exuvia_window:
-            opens_s = opens_at(job.exuvia_window, wall_s(snapshot.now))
-            if opens_s > wall_s(snapshot.now):
-                return _wait_for_window(job, snapshot, opens_s)
-        error = refusal(job, snapshot)
-        if error is not None:
-            return give_up(job, snapshot, error)
+        instead = _instead_of_beginning(job, snapshot)
+        if instead is not None:
+            return instead
         if is_several(job):
             job = evolve(job, real_start_ts=snapshot.now)
         else:
@@ -177,9 +171,7 @@ def _forward(job: Job, snapshot: CatalogSnapshot) -> Decision:
         return Decision(job=fresh, before=snapshot, effects=again, keeps=True)
     at = _next(job)
     if at is None:
-        if job.exuvia_hold:
-            return _hold(job if submitted.begun else submitted, snapshot)
-        return _cross(job, snapshot)
+        return _at_point(job, submitted, snapshot)
     # One sub-job takes a step, waits for its reorg, or is ready for the point
     sub = sub_job(job, at)
     action = action_of(sub)
@@ -257,6 +249,25 @@ def _apply_steps(
         reached = outcome.after
         outcomes.append((number, outcome))
     return outcomes
+
+
+def _at_point(job: Job, submitted: Job, snapshot: CatalogSnapshot) -> Decision:
+    """All sub-jobs are at the non-revertible point: the job crosses it or is held."""
+    if job.exuvia_hold:
+        return _hold(job if submitted.begun else submitted, snapshot)
+    return _cross(job, snapshot)
+
+
+def _instead_of_beginning(job: Job, snapshot: CatalogSnapshot) -> Decision | None:
+    """The decision for a job that is held, whose window is closed, or that is refused."""
+    if job.exuvia_hold == BEFORE_START:
+        return _hold(job, snapshot)
+    if job.exuvia_window:
+        opens_s = opens_at(job.exuvia_window, wall_s(snapshot.now))
+        if opens_s > wall_s(snapshot.now):
+            return _wait_for_window(job, snapshot, opens_s)
+    error = refusal(job, snapshot)
+    return None if error is None else give_up(job, snapshot, error)
 
 
 def refusal(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
