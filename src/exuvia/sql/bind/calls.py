@@ -135,6 +135,8 @@ def _add_time(name: str, arguments: list[Expr], scope: Scope) -> Expr:
         return casts.fold(evolve(shifted, coercibility=COERCIBLE))
     if moment.family is Family.DATE:
         moment = casts.to_datetime(moment)
+    elif moment.family is Family.DECIMAL:
+        moment = casts.cast(moment, types.time(6))  # shown with all digits, as a text is
     elif moment.family not in types.TEMPORAL:
         moment = casts.to_time(moment)
     digits = max(types.fraction_digits(moment.type), types.fraction_digits(amount.type))
