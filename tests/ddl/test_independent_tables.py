@@ -3,8 +3,11 @@
 Also beside a change that takes its own table away from its writers; and nobody ever meets 8028.
 """
 
+from itertools import product
+
 import pytest
 
+from support.few import one_in
 from support.world import Later, World, error, rows, run
 
 CHANGES = (
@@ -54,8 +57,9 @@ def world():
         yield found
 
 
-@pytest.mark.parametrize("metadata_lock", ["ON", "OFF"])
-@pytest.mark.parametrize("mode", ["PESSIMISTIC", "OPTIMISTIC"])
+@pytest.mark.parametrize(
+    ("mode", "metadata_lock"), one_in(3, product(["PESSIMISTIC", "OPTIMISTIC"], ["ON", "OFF"]))
+)
 def test_who_writes_one_table_commits_whatever_changes_beside_it(world, mode, metadata_lock):
     """All the changes come between its first write and its commit, and none of them waits."""
     writing, changing = world.session(), world.session()

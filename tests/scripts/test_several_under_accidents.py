@@ -63,7 +63,7 @@ class Watched(Play):
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
-@pytest.mark.parametrize("script", one_in(3, CASES), ids=str)
+@pytest.mark.parametrize("script", one_in(7, CASES), ids=str)
 def test_several_changes_under_an_accident(script, seed):
     play = Watched(script, seed)
     job = play.run()

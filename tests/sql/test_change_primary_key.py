@@ -538,7 +538,7 @@ BEGINS = ("BEGIN", "BEGIN OPTIMISTIC")
 
 @pytest.mark.parametrize(
     ("cut", "key", "new", "begin"),
-    one_in(7, [(*change, begin) for change in CHANGES for begin in BEGINS]),
+    one_in(11, [(*change, begin) for change in CHANGES for begin in BEGINS]),
 )
 def test_keys_hold_in_every_state(
     world: World, session: Session, cut: str, key: str, new: str, begin: str
@@ -954,7 +954,7 @@ def kept(session: Session) -> list[list[object]]:
     return rows(session, f"{text} WHERE table_schema = DATABASE()")
 
 
-@pytest.mark.parametrize(("cut", "key", "new"), one_in(3, BACK))
+@pytest.mark.parametrize(("cut", "key", "new"), one_in(5, BACK))
 def test_a_change_is_taken_back(
     world: World, session: Session, cut: str, key: str, new: str
 ) -> None:

@@ -10,6 +10,7 @@ import random
 import pytest
 
 from exuvia.base.errors import Refused
+from support.few import one_in
 from support.world import World, rows, run
 
 COLUMNS = (
@@ -83,7 +84,7 @@ def check(session, table):
     ]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", one_in(4, range(4)))
 def test_every_way_of_reading_agrees(world: World, seed: int) -> None:
     session, chance, table = world.session("test"), random.Random(seed), f"gm{seed}"
     run(session, f"CREATE TABLE {table} ({COLUMNS})")

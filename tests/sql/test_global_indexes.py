@@ -13,6 +13,7 @@ from exuvia.catalog.codec import key_codec
 from exuvia.cluster import member
 from exuvia.kv.packet import LIVE
 from exuvia.sql.session.session import Session
+from support.few import one_in
 from support.node_processes import until
 from support.tables import only_entry
 from support.world import PAUSE_S, World, error, rows, run
@@ -222,7 +223,7 @@ def test_two_writers_of_one_key_meet_at_the_commit(session: Session, another: Se
 # -- indexes that come and go ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("key", one_in(2, KEYS))
 def test_indexes_are_added_over_all_partitions_beside_writers(
     world: World, session: Session, key: str
 ) -> None:

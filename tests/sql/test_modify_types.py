@@ -133,7 +133,7 @@ def test_what_is_refused_is_what_tidb_refuses(server):
     assert told > 30
 
 
-@pytest.mark.parametrize(("old", "mode"), one_in(3, product(TYPES, ["strict", "not strict"])))
+@pytest.mark.parametrize(("old", "mode"), one_in(5, product(TYPES, ["strict", "not strict"])))
 def test_values_become_what_an_insert_makes_of_them(server, old, mode):
     session, kinds = server
     strict = mode == "strict"

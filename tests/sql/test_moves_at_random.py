@@ -215,7 +215,7 @@ class Moving:
             run(self.session, f"ADMIN CHECK TABLE {name}")
 
 
-@pytest.mark.parametrize("seed", one_in(15, range(60), first=12))
+@pytest.mark.parametrize("seed", one_in(30, range(60), first=12))
 def test_each_table_keeps_its_own_rows(seed):
     with World() as world:
         moving = Moving(world, seed)
