@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from exuvia.base.errors import Conflict, Deposed, Duplicate
+from exuvia.base.waits import SNAPSHOT_BEHIND
 from exuvia.catalog import reader, writer
 from exuvia.catalog.model import SchemaState
 from exuvia.catalog.table import Table
@@ -24,7 +25,7 @@ from exuvia.kv.store import Store, open_store
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline.kernels import fill
 from exuvia.pipeline.phase_runner import PhaseRunner
-from exuvia.pipeline.reorg import Done, Duplicates, Failed, Progress, fill_indexes
+from exuvia.pipeline.reorg import Done, Duplicates, Failed, Progress, Waiting, fill_indexes
 from exuvia.pipeline.settings import Fixed, PipelineSettings
 from exuvia.pipeline.verify.compare import check_index
 from support.tables import JOB, begin_reorg, publish, table_info, with_states
@@ -150,6 +151,19 @@ def test_the_same_holds_on_disk(seed: int, tmp_path: Path, monkeypatch: pytest.M
         assert world.faults() == []
     finally:
         store.close()
+
+
+def test_law_1_a_backfill_waits_for_a_snapshot_of_its_definition() -> None:
+    """Writers of the former definition would add no entries after the backfill has read a row."""
+    world = World(1)
+    world.table = Table(world.table.info, 3, world.table.database, 1)
+    reorg = world.reorg([PLAIN.id])
+    waited = [reorg.step(step / 100) for step in range(50)]
+    assert isinstance(waited[-1], Waiting)
+    assert waited[-1].reason == SNAPSHOT_BEHIND(2, "t", 3)
+    publish(world.store, world.table.info, 3)
+    (ended,) = world.run([reorg])
+    assert isinstance(ended, Done)
 
 
 class Far(MemoryStore):
