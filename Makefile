@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 SCALE ?= 0.01
 
-.PHONY: help setup setup-test demo test test-all torture check docs house dist bench sim scripts clean
+.PHONY: help setup setup-test demo test test-all guard torture check docs house dist bench sim scripts clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -41,11 +41,14 @@ $(VENV)/.test: $(VENV)/.runtime requirements/test.txt
 demo: setup ## a live TPC-H table gets two indexes and a column while clients write (SCALE=0.1: 600,000 rows; DEMO=--keep leaves it up)
 	@$(BIN)/exuvia demo --scale $(SCALE) $(DEMO)
 
-test: setup-test ## one short path through each thing: about 13 minutes on 2 cores
-	@sh tools/test.sh $(BIN)/python "not long and not torture" $(TESTS)
+test: setup-test ## one short path through each thing: 18 minutes of processor time, on all cores
+	@$(BIN)/python tools/run_tests.py "not long and not torture" $(TESTS)
 
 test-all: setup-test ## everything but torture: about an hour on 2 cores
-	@sh tools/test.sh $(BIN)/python "not torture" $(TESTS)
+	@$(BIN)/python tools/run_tests.py "not torture" $(TESTS)
+
+guard: setup-test ## plant the faults of tests/guard/faults.toml, which `make test` must find: make guard FAULTS=epoch
+	@$(BIN)/python tools/guard.py $(FAULTS)
 
 torture: setup-test ## search for faults by seed, 10 minutes: make torture SEED=7 TORTURE_S=60
 	@SEED=$(or $(SEED),1) TORTURE_S=$(or $(TORTURE_S),600) $(BIN)/python -m pytest -m torture -s -rs $(TESTS)

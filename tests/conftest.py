@@ -69,6 +69,7 @@ def pytest_collection_finish() -> None:
 def pytest_unconfigure() -> None:
     """The server that tests share lives as long as the run."""
     end_shared_server()
+    gc.unfreeze()  # or DuckDB's binding lists what is left at the end
 
 
 @pytest.fixture(autouse=True)
