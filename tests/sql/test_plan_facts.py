@@ -18,6 +18,7 @@ from exuvia.sql.expr import Expr
 from exuvia.sql.functions import FUNCTIONS
 from exuvia.sql.nodes import Update
 from exuvia.sql.parse.literals import deciding_a_type, read_literal, shape_of
+from exuvia.sql.privileges.rights import OnDatabase, Rights
 from exuvia.sql.select.read import ReadRows
 from exuvia.sql.session.session import Session
 from exuvia.sql.statement.context import Context
@@ -969,3 +970,24 @@ def test_a_binding_of_hints_is_a_fact(watched: Session, monkeypatch: pytest.Monk
         lambda self, group, name, value: name == PLAN_BASELINES or record(self, group, name, value),
     )
     assert not right()
+
+
+class Inserter(Session):
+    """A session of an account that may only insert."""
+
+    @property
+    def rights(self) -> Rights:
+        own = OnDatabase("writer", "%", self.database, frozenset({"INSERT"}))
+        return Rights(frozenset(), [own], account=("writer", "%"))
+
+
+def test_a_cached_plan_needs_the_privilege_of_each_account(client: Session) -> None:
+    """The account may name the table, because it has another privilege for it."""
+    point = "SELECT a FROM t WHERE id = 1"
+    run(client, "CREATE TABLE t (id int PRIMARY KEY, a int)")
+    run(client, "INSERT INTO t VALUES (1, 7)")
+    assert rows(client, point) == rows(client, point) == [[7]]
+    writer = Inserter(client.services, 78, user="writer", database=client.database)
+    assert error(writer, point)[0] == 1142
+    run(writer, "INSERT INTO t VALUES (2, 8)")
+    writer.close()
