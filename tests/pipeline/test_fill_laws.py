@@ -8,7 +8,7 @@ row codec.
 import random
 import threading
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -23,11 +23,12 @@ from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import Bulk, BulkResult
 from exuvia.kv.store import Store, open_store
 from exuvia.kv.transaction import Transaction
-from exuvia.pipeline.kernels import fill
+from exuvia.pipeline.kernels import exchange, fill
 from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.pipeline.reorg import Done, Duplicates, Failed, Progress, Waiting, fill_indexes
 from exuvia.pipeline.settings import Fixed, PipelineSettings
 from exuvia.pipeline.verify.compare import check_index
+from support.exchange_driver import Waves
 from support.tables import JOB, begin_reorg, publish, table_info, with_states
 
 TINY = Fixed(PipelineSettings(batch_rows=2, span_rows=6))
@@ -164,6 +165,32 @@ def test_law_1_a_backfill_waits_for_a_snapshot_of_its_definition() -> None:
     publish(world.store, world.table.info, 3)
     (ended,) = world.run([reorg])
     assert isinstance(ended, Done)
+
+
+class Spilling(MemoryStore):
+    """A store whose backfills exchange their entries through files."""
+
+    folder = ""
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_same_holds_if_entries_are_exchanged(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange, "LEAST_ROWS", 0)
+    monkeypatch.setattr(Spilling, "folder", str(tmp_path))
+    world = World(3000 + seed, Spilling())
+    ids = [PLAIN.id, UNIQUE.id]
+    late = world.reorg(ids)
+    late.step(0.0)
+    with closing(Waves()) as waves:
+        for ended in world.run([world.reorg(ids) for _ in range(1 + seed % 2)]):
+            assert isinstance(ended, Done)
+    assert waves.of("spill") and waves.of("merge")
+    (ended,) = world.run([late])
+    assert isinstance(ended, Done)
+    assert world.faults() == []
+    assert list(tmp_path.iterdir()) == [], "nothing is left on disk"
 
 
 class Far(MemoryStore):

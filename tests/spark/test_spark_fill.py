@@ -26,6 +26,7 @@ from exuvia.catalog.table import Table, with_layout
 from exuvia.kv import keys as k
 from exuvia.kv.store import Store
 from exuvia.pipeline import bulk, checkpoint
+from exuvia.pipeline.kernels import exchange
 from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.pipeline.reorg import (
     Done,
@@ -240,8 +241,9 @@ def test_all_duplicates_are_collected_from_the_tasks(spark_store: SparkStore) ->
 
 
 def test_worker_count_and_batch_size_apply_from_the_next_batch(
-    spark_store: SparkStore,
+    spark_store: SparkStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(exchange, "LEAST_ROWS", 1 << 30)  # an exchange writes one range at a time
     store = spark_store.store
     table = make(store, 204, rows_of(400_000))
     reorg = on_spark(spark_store, table, index_ids(table, "ik"), 40_000)

@@ -176,6 +176,26 @@ def test_an_index_on_rows_tells_steps_rows_bytes_and_time(world):
     assert found[-1][0].startswith("└─Refuses") and "index name is taken" in found[-1][4]
 
 
+def test_a_large_backfill_tells_the_bytes_of_its_sorted_runs(world, monkeypatch):
+    monkeypatch.setattr(type(world.store), "folder", "/somewhere", raising=False)
+    monkeypatch.setattr(type(world.store), "count", lambda *_: 2_000_000)
+    session = world.session()
+    found = rows(session, "EXPLAIN CREATE INDEX ib ON t (b)")
+    (reorg,) = (row for row in found if "Reorg" in row[0])
+    assert reorg[3] == (
+        "fill and verify index ib through sorted runs on disk, about 78000000 bytes"
+    )
+    assert "writes 78000000 bytes" in reorg[4]
+    run(session, "SET GLOBAL exuvia_ddl_reorg_span_rows = 3000000")
+    try:
+        (reorg,) = (
+            row for row in rows(session, "EXPLAIN CREATE INDEX ib ON t (b)") if "Reorg" in row[0]
+        )
+        assert reorg[3] == "fill and verify index ib"
+    finally:
+        run(session, "SET GLOBAL exuvia_ddl_reorg_span_rows = DEFAULT")
+
+
 def test_the_pace_is_that_of_finished_jobs_with_their_own_error(world):
     txn = world.store.begin()
     for n, seconds in enumerate((1, 2, 4)):

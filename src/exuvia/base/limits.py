@@ -15,6 +15,8 @@ DEFAULT_LEASE_S = 45.0
 SNAPSHOT_IDLE_S = 60.0
 SNAPSHOT_QUERY_S = 600.0
 SPAN_ROWS = 1_250_000
+EXCHANGED_ROWS = 100_000
+"""Backfills of smaller tables are never spilled: rewriting their few index pages is cheap."""
 INLINE_ROWS = 50_000
 COLD_INLINE = 8
 PREFLIGHT_ROWS = 50_000

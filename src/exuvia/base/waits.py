@@ -59,6 +59,10 @@ SPARK_ELSEWHERE = Wait(
 )
 SPARK_WORKERS = Wait("Spark's workers at %s: %s")
 SPARK_ENDED = Wait("Spark at %s has ended: %s")
+SPILL_FAILED = Wait(
+    "sorted runs cannot be written to %s: %s; they need about as much room as the new index"
+)
+SPILL_LOST = Wait("the sorted run %s is missing or incomplete; its rows are read again")
 TASKS_FAILED = Wait("a wave of tasks failed and is tried again: %s")
 SNAPSHOT_BEHIND = Wait("the snapshot shows revision %s of table %s, the scan needs %s")
 

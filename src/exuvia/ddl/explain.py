@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from statistics import median
 from typing import NamedTuple
 
+from exuvia.base.limits import EXCHANGED_ROWS
 from exuvia.catalog import meta
 from exuvia.catalog.model import STATE_TEXT, IndexInfo, TableInfo, evolve
 from exuvia.catalog.sysvar import variables
@@ -186,18 +187,25 @@ def work_of(store: Store, txn: Transaction, run: Decision) -> Work | None:
     table, reorg = run.after.table, run.to_run
     if table is None or reorg is None:
         return None
-    rows = size = 0
+    rows = size = largest = 0
     for physical_id in reorg.over or table.physical_ids:
         span = keys.span_of(keys.row_prefix(physical_id))
         first, raws = next(iter(txn.snapshot.chunks(span, SAMPLE_ROWS)), ([], []))
         row_bytes = sum(map(len, [*first, *raws])) / max(len(first), 1)  # keys included
         count = store.count(span)
-        rows += count
+        rows, largest = rows + count, max(largest, count)
         size += round(count * row_bytes)
     phases = (*reorg.phases, *reorg.whole)
     words = dict.fromkeys(_phase_words(phase, table) for phase in phases)
     written = sum(_written(phase, table, rows, size) for phase in phases)
-    return Work(", ".join(filter(None, words)), rows, size, written, reorg)
+    what = ", ".join(filter(None, words))
+    least = max(EXCHANGED_ROWS, variables.read_int(txn, "exuvia_ddl_reorg_span_rows"))
+    if store.folder is not None and largest > least:
+        fills = [phase for phase in phases if phase.kernel == "fill"]
+        spilled = sum(_written(phase, table, largest, size) for phase in fills)
+        if spilled:
+            what += f" through sorted runs on disk, about {spilled} bytes"
+    return Work(what, rows, size, written, reorg)
 
 
 def _written(phase: Phase, table: TableInfo, rows: int, size: int) -> int:

@@ -169,6 +169,12 @@ class Store(Protocol):
 
         None for servers, which have their own disks, and for memory."""
 
+    @property
+    def folder(self) -> str | None:
+        """The folder of the store's files, which all its processes share.
+
+        None for servers and for memory."""
+
     def changes(self, span: Span, after: str = "") -> Changes:
         """Pairs of the span that were written by commits that `after` does not see.
 
@@ -251,6 +257,10 @@ class ForwardingStore(TransactionalStore):
 
     def free_bytes(self) -> int | None:
         return self.shared.free_bytes()
+
+    @property
+    def folder(self) -> str | None:
+        return self.shared.folder
 
     def changes(self, span: Span, after: str = "") -> Changes:
         return self.shared.changes(span, after)

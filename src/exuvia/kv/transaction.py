@@ -963,6 +963,10 @@ class TransactionalStore(ABC):
     def free_bytes(self) -> int | None:
         return None
 
+    @property
+    def folder(self) -> str | None:
+        return None
+
     @abstractmethod
     def snapshot(self, use: SnapshotUse = SnapshotUse.SYSTEM) -> Snapshot: ...
 

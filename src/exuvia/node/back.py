@@ -17,6 +17,7 @@ from functools import partial
 from importlib import import_module
 from queue import SimpleQueue
 
+from exuvia.base import private_files
 from exuvia.base.clock import Clock, SystemClock
 from exuvia.base.errors import ExuviaError, Unavailable
 from exuvia.catalog.table import Table
@@ -43,7 +44,7 @@ from exuvia.node.assemble import (
 from exuvia.node.supervise import CRASHED, GRACE_S, LastStop, end_by_force, end_with_parent
 from exuvia.node.telemetry import Telemetry
 from exuvia.node.ttl import RowDeleter, TtlWorker
-from exuvia.pipeline.reorg import Reorg
+from exuvia.pipeline.reorg import SPILL_FOLDERS, Reorg
 from exuvia.pipeline.spark import Spark
 from exuvia.pipeline.task import TASKS, WaveShare
 from exuvia.pipeline.worker_process import WorkerProcess
@@ -58,7 +59,8 @@ _log = logging.getLogger(__name__)
 
 
 class Candidate:
-    """The campaign for ownership. Wakes the owner's loops once it is won."""
+    """The campaign for ownership. Wakes the owner's loops once it is won, and removes sorted runs
+    of backfills that an owner left on disk when it was killed."""
 
     channel = Campaign.channel
 
@@ -71,6 +73,8 @@ class Candidate:
         was_owner = self._campaign.is_owner
         pause_s = self._campaign.step(now)
         if self._campaign.is_owner and not was_owner:
+            if self._store.folder is not None:
+                private_files.remove_leftovers(SPILL_FOLDERS, self._store.folder)
             self._store.transact(partial(notify_all, channels=(self.channel,)))
         return pause_s
 

@@ -7,6 +7,8 @@ running task.
                had the same hash, one span would be done again
     whole      a row whose element type ends in "whole_": all of the element's rows of that
                physical table are finished and verified
+    range      a row of the element type "_idx_range_": a key range of an index is finished, for
+               all rows of that physical table that no row marks (kernels/exchange.py)
     progress   m/progress/{job}{run}{task}: rows done so far; for display only
 
 The step that ends the job calls `forget` in its own transaction (law 4).
@@ -371,11 +373,16 @@ def pairs_of(task: Task, progress: TaskProgress) -> list[tuple[bytes, bytes]]:
     order = task.order
     if not order.job_id:
         return []
-    key = k.meta("progress", order.job_id, order.run, task.ordinal)
-    written = [(key, msgspec.msgpack.encode(progress))]
+    written = [progress_pair(task, progress)]
     for element in order.finishes if progress.finished else ():
         written += pairs(replace(order, element=element), task.span, progress.rows)
     return written
+
+
+def progress_pair(task: Task, progress: TaskProgress) -> tuple[bytes, bytes]:
+    """Returns the pair with a task's progress alone, which finishes no span."""
+    key = k.meta("progress", task.order.job_id, task.order.run, task.ordinal)
+    return key, msgspec.msgpack.encode(progress)
 
 
 def read_progress(txn: Transaction, order: TaskOrder) -> list[TaskProgress]:

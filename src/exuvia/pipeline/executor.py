@@ -116,6 +116,9 @@ class InlineTasks:
 # -- one wave at a time ----------------------------------------------------------------------------
 
 _MAX_FAILED_WAVES = 5
+_HERE = frozenset({"renumber", "spill", "merge"})
+"""Kernels that nodes of 0.4 and 0.5 do not know. Like imports, whose files other nodes may lack,
+they run on the driver's node."""
 SHARED_ROWS = 200_000
 """From this number of rows on, a second process is worth its start."""
 
@@ -204,15 +207,23 @@ class Executor:
     @property
     def at_once(self) -> int:
         """Number of tasks that run concurrently."""
-        here = 1 + self.shares if self._inline or self._spark is None else self._spark.at_once
-        return here * (self._crew.own + len(self._crew.others))
+        return self.at_once_here * (self._crew.own + len(self._crew.others))
+
+    @property
+    def at_once_here(self) -> int:
+        """Number of tasks that run concurrently on this node."""
+        return 1 + self.shares if self._inline or self._spark is None else self._spark.at_once
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether this node is in the job's scope."""
+        return self._crew.own
 
     def start(self, tag: str, tasks: Sequence[Task]) -> None:
         """Starts a wave. Raises Unavailable with the reason if Spark cannot start."""
         self._refresh_crew()
         crew = self._crew
-        # other nodes may lack the files; nodes of 0.4.0 do not support "renumber"
-        alone = any(one.order.source is not None or one.kind == "renumber" for one in tasks)
+        alone = any(one.order.source is not None or one.kind in _HERE for one in tasks)
         if self._others is None or not crew.others or alone:
             self._wave = self._start_here(tag, tasks)
             return
@@ -250,7 +261,10 @@ class Executor:
         """Returns the ended wave's outcomes in the order of its tasks.
 
         Raises Deposed, Refused or Unavailable: the error that stopped a task."""
-        outcomes = self.results()
+        return self.require_all(self.results())
+
+    def require_all(self, outcomes: list[Outcome]) -> list[Outcome]:
+        """Returns the outcomes, or raises the error that stopped a task."""
         for outcome in outcomes:
             if outcome.kind == task.DEPOSED:
                 raise Deposed("a task found that the reorg was left")

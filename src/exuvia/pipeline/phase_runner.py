@@ -4,6 +4,8 @@
       each of the reorg's phases in order               including verification, is skipped
         writes    spans finished before  <- mysql.tidb_ddl_reorg
                   loop   missing spans, cut again -> a wave of tasks -> outcomes
+        large fill  the same through sorted runs on disk (kernels/exchange.py):
+                  loop   unread spans -> a wave of spills, or missing key ranges -> a wave of merges
         imports   the same with units of files; then the id counters, and a count of all rows
         reads     all spans -> one wave of tasks -> outcomes combined -> a refusal, or none
         compare   verification's waves -> faults, or none
@@ -20,6 +22,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import closing
+from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -36,8 +39,9 @@ from exuvia.kv.transaction import Transaction
 from exuvia.pipeline import checkpoint, source_files, task
 from exuvia.pipeline.checkpoint import cut
 from exuvia.pipeline.executor import Executor, Others
-from exuvia.pipeline.kernels import move, rekey, rewrite
+from exuvia.pipeline.kernels import exchange, move, rekey, rewrite
 from exuvia.pipeline.kernels.entries import LEAST_SPAN_ROWS, run_rows
+from exuvia.pipeline.kernels.exchange import Exchange
 from exuvia.pipeline.kernels.summary import LEAST_ROWS, Gathered, Keep, MergedSummary
 from exuvia.pipeline.reorg import (
     COMPARE,
@@ -62,6 +66,7 @@ from exuvia.pipeline.verify.judge import duplicates_refusal
 from exuvia.pipeline.worker_process import WorkerProcess
 
 _WAVE_TASKS = 64
+_SPILLS = 8  # spills of each core in one wave; if Spark loses a wave, all its tasks are repeated
 PACED_ROWS = 10_000  # fewer rows are finished before clients could notice
 _RETRY_S = ROOM_S = 1.0
 _COUNT_S = 0.05
@@ -200,6 +205,7 @@ class PhaseRunner:
         self._reason = ""
         self._separate_snapshots = False  # whether each task of a comparison opens its own snapshot
         self._ended: Progress | None = None
+        self._exchange: Exchange | None = None  # kept while the walk is restarted after an error
         self._walk = self._walk_stages()
         self.spans_done = 0
         self.spans_skipped = 0
@@ -213,8 +219,12 @@ class PhaseRunner:
             return self._ended
         if now < self._again_at:
             return Waiting(self._reason, self._rows_done, self._again_at - now)
-        with self._store.niced():
-            return self._step(now)
+        try:
+            with self._store.niced():
+                return self._step(now)
+        except Deposed:
+            self.stop()
+            raise
 
     def _step(self, now: float) -> Progress:
         try:
@@ -226,7 +236,7 @@ class PhaseRunner:
             reached = next(self._walk)
         except (Unavailable, Conflict) as error:
             self._separate_snapshots = True  # perhaps a snapshot was open for too long
-            self.stop()
+            self._restart()
             self._check_epoch()  # the error may be an effect of a lost epoch
             self._reason, self._again_at = str(error), self._now + _RETRY_S
             return Waiting(self._reason, self._rows_done, _RETRY_S)
@@ -234,10 +244,15 @@ class PhaseRunner:
             reached = Failed(error)
         if isinstance(reached, (Done, Duplicates, Failed)):
             self._ended = reached
+            self._drop_exchange()
         return reached
 
     def stop(self) -> None:
-        """Stops all tasks. A later step continues from the checkpoint."""
+        """Stops all tasks and removes spilled runs. A later step continues from the checkpoint."""
+        self._restart()
+        self._drop_exchange()
+
+    def _restart(self) -> None:
         self._executor.cancel()
         self._walk.close()
         self._walk = self._walk_stages()
@@ -401,6 +416,10 @@ class PhaseRunner:
         gathers = phase.gathers and self._keep is not None and settings.statistics
         if gathers and self._gathered is None and self._table_rows >= LEAST_ROWS:
             self._gathered = Gathered(self.order, self._table_rows)
+        if phase.kernel == "fill":
+            ended = yield from self._run_exchanges(phase, rows)
+            if ended is not None:
+                return ended
         while True:
             base, missing = self._missing(phase, rows)
             if not missing:
@@ -420,18 +439,19 @@ class PhaseRunner:
             if self._gathered is not None:
                 self._gathered.take(tasks, outcomes)
             self.spans_done += sum(outcome.kind == task.DONE for outcome in outcomes)
-            duplicates = [duplicate for outcome in outcomes for duplicate in outcome.duplicates]
-            if duplicates:
-                full = any(len(outcome.duplicates) >= MOST_DUPLICATES for outcome in outcomes)
-                error = duplicates_refusal(
-                    self._stages[self._stage].table,
-                    duplicates,
-                    len(duplicates),
-                    at_least=full or len(tasks) < len(missing),  # some spans were not finished
-                )
-                return Duplicates(
-                    [duplicate.text for duplicate in duplicates[:MOST_DUPLICATES]], error
-                )
+            refused = self._duplicates_of(outcomes, are_all=len(tasks) == len(missing))
+            if refused is not None:
+                return refused
+
+    def _duplicates_of(self, outcomes: list[Outcome], are_all: bool) -> Duplicates | None:
+        """Returns the duplicates that tasks have found, or None. `are_all`: no span is missing."""
+        duplicates = [duplicate for outcome in outcomes for duplicate in outcome.duplicates]
+        if not duplicates:
+            return None
+        full = any(len(outcome.duplicates) >= MOST_DUPLICATES for outcome in outcomes)
+        table, number = self._stages[self._stage].table, len(duplicates)
+        error = duplicates_refusal(table, duplicates, number, at_least=full or not are_all)
+        return Duplicates([duplicate.text for duplicate in duplicates[:MOST_DUPLICATES]], error)
 
     def _missing(self, phase: Phase, rows: list[RowsOf]) -> tuple[int, list[Task]]:
         """Returns the number of finished rows, and tasks for missing spans: up to at least one
@@ -454,12 +474,110 @@ class PhaseRunner:
                 count = part.rows if missing == [part.span] else None
                 spans = cut(self._store, missing, span_rows, count, at_once, staggered)
                 tasks += _tasks(phase.kernel, order, spans, len(tasks))
-        if self._finished is None:
-            self.spans_skipped += number
-        elif number > self._finished:
-            self._executor.moved()
-        self._finished = max(number, self._finished or 0)
+        self._note_finished(number)
         return done, tasks
+
+    # -- a large fill, through sorted runs on disk -------------------------------------------------
+
+    def _run_exchanges(self, phase: Phase, rows: list[RowsOf]) -> PhaseResult:
+        """Fills tables of more rows than fit in one run. Others are left to `_run_writing`."""
+        folder = self._store.folder
+        if folder is None or not self._executor.runs_here:
+            return None
+        table, span_rows = self._stages[self._stage].table, self._dial.read().span_rows
+        most = min(span_rows, run_rows(table, phase.index_ids, span_rows))
+        for part in rows:
+            if part.rows > max(most, exchange.LEAST_ROWS):
+                ended = yield from self._run_exchange(phase, rows, part, folder)
+                self._drop_exchange()
+                if ended is not None:
+                    return ended
+        return None
+
+    def _run_exchange(
+        self, phase: Phase, rows: list[RowsOf], part: RowsOf, folder: str
+    ) -> PhaseResult:
+        """Runs waves of spills until every row is read, then waves of merges until no key range is
+        missing."""
+        span_rows = self._dial.read().span_rows
+        while True:
+            with self._store.read() as txn:
+                stored, run = checkpoint.rows_of(txn, self.order.job_id), txn.sequence
+            at_once = self._executor.at_once_here
+            self.order = replace(self.order, run=run, at_once=at_once)
+            order = replace(part.order, run=run, at_once=at_once)
+            count = self._store.count
+            finished = checkpoint.finished_among(stored, order, count)
+            unfinished = finished.spans.missing(part.span)
+            if not unfinished:
+                return None
+            if self._exchange is None or not self._exchange.serves(order):
+                self._exchange = Exchange(folder, order)
+            runs = self._exchange
+            ranges, missing = list[checkpoint.Finished](), list[tuple[int, Span]]()
+            for index_id in phase.index_ids:
+                element = exchange.range_element(index_id)
+                of_index = replace(order, element=element)
+                ranges.append(checkpoint.finished_among(stored, of_index, lambda span: 0))
+                index = next(i for i in order.info.indexes if i.id == index_id)
+                whole = order.table.index_span(index)
+                missing += [(index_id, gap) for gap in ranges[-1].spans.missing(whole)]
+            self._note_finished(finished.number + sum(one.number for one in ranges))
+            written = sum(one.rows for one in ranges)
+            if not missing:
+                self._finish_spans(order, unfinished, runs.rows or 2 * written)
+                continue
+            base = sum(checkpoint.finished_among(stored, one.order, count).rows for one in rows)
+            unread = runs.unread(unfinished)
+            base += runs.rows // 2 + written
+            if unread:
+                most = min(run_rows(order.table, phase.index_ids, span_rows), part.rows // at_once)
+                spans = cut(self._store, unread, max(1, most), at_once=at_once)
+                spans = spans[: min(_WAVE_TASKS, _SPILLS * at_once)]
+                tasks = runs.spills(order, spans, (span for _, span in missing))
+                if self._gathered is not None:
+                    tasks = self._gathered.asking(tasks)
+                keep = partial(self._take_spilled, runs, tasks)
+                self.spans_done += len((yield from self._run(tasks, phase, base, keep)))
+                continue
+            most = min(run_rows(order.table, (index_id,), span_rows) for index_id, _ in missing)
+            tasks = runs.merges(order, missing, most, max(0, runs.rows - runs.rows // 2 - written))
+            outcomes = yield from self._run(tasks[:_WAVE_TASKS], phase, base)
+            self.spans_done += sum(outcome.kind == task.DONE for outcome in outcomes)
+            refused = self._duplicates_of(outcomes, are_all=len(tasks) <= _WAVE_TASKS)
+            if refused is not None:
+                return refused
+
+    def _take_spilled(
+        self, runs: Exchange, tasks: list[Task], outcomes: list[Outcome]
+    ) -> list[Outcome]:
+        outcomes = runs.take(tasks, outcomes)
+        if self._gathered is not None:
+            self._gathered.take(tasks, outcomes)
+        return outcomes
+
+    def _finish_spans(self, order: TaskOrder, spans: list[Span], rows: int) -> None:
+        """Marks spans of a table as finished, after all key ranges of its indexes. Raises Conflict,
+        Deposed."""
+        counts = [rows, *[0] * (len(spans) - 1)]
+        pairs = [
+            pair
+            for span, number in zip(spans, counts, strict=True)
+            for pair in checkpoint.pairs(order, span, number)
+        ]
+
+        def work(txn: Transaction) -> None:
+            for fence in order.fences:
+                txn.require_equal(*fence)
+            for key, payload in pairs:
+                txn.put(key, payload)
+
+        self._store.transact(work)
+
+    def _drop_exchange(self) -> None:
+        runs, self._exchange = self._exchange, None
+        if runs is not None:
+            runs.close()
 
     # -- rows of files -----------------------------------------------------------------------------
 
@@ -608,10 +726,14 @@ class PhaseRunner:
     # -- one wave ----------------------------------------------------------------------------------
 
     def _run(
-        self, tasks: list[Task], phase: Phase, base: int
+        self,
+        tasks: list[Task],
+        phase: Phase,
+        base: int,
+        keep: Callable[[list[Outcome]], list[Outcome]] = list,
     ) -> Generator[Progress, None, list[Outcome]]:
         """Runs a wave of tasks and returns their outcomes in order. Raises the error that stopped
-        one."""
+        one, after `keep` has seen all outcomes. Returns what `keep` returns."""
         self._spans_ended = 0
         self._executor.start(f"exuvia-job-{self.order.job_id}", tasks)
         while not self._executor.done():
@@ -620,7 +742,7 @@ class PhaseRunner:
                 self._count(base)
             if not self._executor.done():
                 yield self._running(phase, wake_s)
-        outcomes = self._executor.outcomes()
+        outcomes = self._executor.require_all(keep(self._executor.results()))
         if phase.writes:
             self._count(base)
         self._spans_ended = 0  # the caller adds them to those of earlier waves

@@ -2,6 +2,10 @@
 
     kind              a kernel over one span            `result` of its outcome
     fill              put index entries of rows         -, or a Summary
+    spill             write index entries of rows to a  Spilled, see kernels/exchange.py
+                      file
+    merge             put spilled entries of a key      -
+                      range
     rewrite           fill a hidden column of rows,     -
                       and indexes that contain it
     move              put rows, entries in partitions   -
@@ -44,7 +48,7 @@ from exuvia.catalog.table import Table
 from exuvia.cluster.questions import Topic
 from exuvia.kv import keys as k
 from exuvia.kv.packet import Equal, Span
-from exuvia.pipeline.reorg import ImportSource, ReorgElement, TableRule
+from exuvia.pipeline.reorg import INDEX_RANGE, ImportSource, ReorgElement, TableRule
 
 DONE, DEPOSED, DUPLICATES, UNAVAILABLE, FAILED = (
     "done",
@@ -112,7 +116,7 @@ class TaskOrder(msgspec.Struct, frozen=True, kw_only=True):
     def finishes(self) -> list[ReorgElement]:
         """Elements that a finished span completes, including indexes filled by a rewrite."""
         elements = [self.remembered_as]
-        if self.index_ids and self.remembered_as.type not in ("_idx_", "_cln_"):
+        if self.index_ids and self.remembered_as.type not in ("_idx_", "_cln_", INDEX_RANGE):
             elements.append(ReorgElement("_idx_", self.index_ids))
         return elements
 
@@ -169,6 +173,11 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     positions: tuple[int, ...] = ()  # columns to summarize
     samples: int = 0  # maximum number of sampled rows
     limit: float = 1.0  # maximum lot of a sampled row
+    folder: str = ""  # the folder of spilled runs
+    ranges: tuple[Span, ...] = ()  # key ranges of indexes whose entries are spilled
+    spilled: bytes = b""  # runs to merge, encoded
+    most_rows: int = 0  # maximum entries that are merged at once
+    rows: int = 0  # rows of the table that a merge counts as
 
 
 class FoundDuplicate(msgspec.Struct, frozen=True):

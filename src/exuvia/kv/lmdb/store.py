@@ -270,6 +270,11 @@ class LmdbStore(TransactionalStore):
         """Free bytes on the disk of the folder."""
         return self.environment.free_bytes()
 
+    @property
+    def folder(self) -> str | None:
+        """The folder of the data file."""
+        return self.environment.path
+
     # -- spans -----------------------------------------------------------------------------------
 
     def count(self, span: Span) -> int:

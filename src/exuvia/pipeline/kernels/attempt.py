@@ -16,6 +16,7 @@ from exuvia.kv.store import Store, open_store
 from exuvia.pipeline import checkpoint
 from exuvia.pipeline.kernels import load_files, move, rekey, rewrite, summary
 from exuvia.pipeline.kernels.clean import Clean
+from exuvia.pipeline.kernels.exchange import Merge, Spill
 from exuvia.pipeline.kernels.fill import Fill
 from exuvia.pipeline.kernels.renumber import renumber
 from exuvia.pipeline.settings import ALONE_S, Dial, Variables
@@ -59,6 +60,8 @@ SCANS: dict[str, Callable[[Store, Task], Steps]] = {
 }
 WRITERS: dict[str, type[Fill | rewrite.Rewrite | move.Move | load_files.Import | Clean]] = {
     "fill": Fill,
+    "spill": Spill,
+    "merge": Merge,
     "clean": Clean,
     "rewrite": rewrite.Rewrite,
     "move": move.Move,

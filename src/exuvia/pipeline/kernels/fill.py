@@ -57,7 +57,7 @@ RefusedKeys = list[tuple[bytes, bytes]]
 CHAIN_ROWS = (1_024, 65_536)
 """Rows of the first chain, and the maximum. The time of the previous chains sets the size. The disk
 reports the time after the write, so the first chain is short: clients wait for it, too."""
-_LOOK_S = 0.05
+LOOK_S = 0.05
 """How often a reading task lets its driver check the clients' latency. It rests in small steps."""
 _PROGRESS_ROWS = 2048
 """A batch records its task's progress after about this many rows."""
@@ -78,14 +78,18 @@ class Run:
     repeats: RefusedKeys
 
 
+def sorted_pairs(parts: EntryParts) -> tuple[Keys, Keys]:
+    """Returns keys and suffixes of a unique index in key order. Empties `parts`."""
+    keys = joined(parts.keys())
+    order = positions(keys)
+    return take(keys, order), take(joined(parts.suffixes()), order)
+
+
 def sorted_run(index: IndexInfo, parts: EntryParts) -> Run:
     """Returns the entries of many chunks as one sorted run, each key once. Empties `parts`."""
     if not index.is_unique:
         return Run(index, in_order(parts.keys()), None, [])
-    keys = joined(parts.keys())
-    order = positions(keys)
-    keys = take(keys, order)
-    suffixes = take(joined(parts.suffixes()), order)
+    keys, suffixes = sorted_pairs(parts)
     again = repeats(keys)
     if not len(again):
         return Run(index, keys, suffixes, [])
@@ -115,12 +119,18 @@ class Fill:
         self._batches = 0
         self._finished = self._counted = False
         self._duplicates: list[FoundDuplicate] = []
+        by_id = {index.id: index for index in self._table.info.indexes}
+        # unique indexes first, so that a plain index's last batch can mark the span as finished
+        self._indexes = sorted(
+            (by_id[n] for n in self._order.index_ids), key=lambda index: not index.is_unique
+        )
         self._parts = list(dict.fromkeys(parts_of(self._table, (), self._order.index_ids)))
         self._summary = Summary(len(self._parts), task.samples, task.span, task.limit)
 
     def steps(self) -> Steps:
         """Reads, then writes; returns the outcome. Raises Deposed when the epoch is lost."""
-        runs = yield from self._read()
+        parts = yield from self._read()
+        runs = [sorted_run(index, part) for index, part in zip(self._indexes, parts, strict=True)]
         yield Batch(0, 0.0)
         return (yield from self.put(runs))
 
@@ -138,6 +148,10 @@ class Fill:
             yield from self._write(run, finishing)
             if len(self._duplicates) >= MOST_DUPLICATES:
                 break
+        return (yield from self._end())
+
+    def _end(self) -> Steps:
+        """Marks the span as finished if no batch has done it; returns the outcome."""
         if not self._finished and not self._duplicates:
             began = self._monotonic()
             bulk = Bulk([], LIVE, self._required, self._checkpoint(0, 0, 1, True))
@@ -152,13 +166,9 @@ class Fill:
             result=self._summary.encode() if self._task.samples else None,
         )
 
-    def _read(self) -> Generator[Batch, None, list[Run]]:
-        """Returns the span's runs, unique indexes first, so that a plain index's last batch can
-        mark the span as finished."""
-        by_id = {index.id: index for index in self._table.info.indexes}
-        indexes = sorted(
-            (by_id[n] for n in self._order.index_ids), key=lambda index: not index.is_unique
-        )
+    def _read(self) -> Generator[Batch, None, list[EntryParts]]:
+        """Returns the entries of the span's rows, by index."""
+        indexes = self._indexes
         parts = [EntryParts() for _ in indexes]
         began = self._monotonic()
         look = partial(add_chunk, self._summary, self._parts) if self._task.samples else None
@@ -168,10 +178,10 @@ class Fill:
                 for part, entries in zip(parts, chunk, strict=True):
                     part.add(entries)
                 spent_s = self._monotonic() - began
-                if spent_s >= _LOOK_S or self._dial.read().share < 1:
+                if spent_s >= LOOK_S or self._dial.read().share < 1:
                     yield Batch(0, spent_s)
                     began = self._monotonic()
-        return [sorted_run(index, part) for index, part in zip(indexes, parts, strict=True)]
+        return parts
 
     def _write(self, run: Run, finishing: bool) -> Iterator[Batch]:
         """Puts a run, then judges the present keys of a unique one."""

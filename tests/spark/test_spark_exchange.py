@@ -1,0 +1,289 @@
+"""Backfills through sorted runs on disk, on both engines: this process, and Spark's workers."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from exuvia.base.errors import Deposed
+from exuvia.catalog.model import to_json
+from exuvia.catalog.sysvar import variables
+from exuvia.catalog.table import Table
+from exuvia.kv import keys as k
+from exuvia.kv.packet import Span
+from exuvia.kv.store import Store, open_store
+from exuvia.pipeline import checkpoint
+from exuvia.pipeline.executor import InlineTasks
+from exuvia.pipeline.kernels import exchange
+from exuvia.pipeline.kernels.exchange import range_element
+from exuvia.pipeline.phase_runner import PhaseRunner
+from exuvia.pipeline.reorg import SPILL_FOLDERS, Done, Duplicates, Progress, Running, Waiting
+from exuvia.pipeline.settings import Fixed, PipelineSettings
+from exuvia.pipeline.spark import Spark
+from exuvia.pipeline.task import Task
+from exuvia.pipeline.verify.compare import check_index
+from support import exchange_driver
+from support.exchange_driver import (
+    ROWS,
+    STAGES,
+    Waves,
+    driver_of,
+    make,
+    progress_of,
+    rows_of,
+    stage_of,
+)
+from support.node_processes import is_alive, until
+from support.tables import begin_reorg
+
+
+class Engine:
+    """A store, and Spark or None."""
+
+    def __init__(self, name: str, store: Store, url: str, spark: Spark | None, first: int) -> None:
+        self.name, self.store, self.url, self.spark = name, store, url, spark
+        self._tables = iter(range(first, first + 100))
+
+    def table(self, rows: list[list[object]] | None = None) -> Table:
+        """A table of its own."""
+        return make(self.store, next(self._tables), rows_of() if rows is None else rows)
+
+    def driver(self, table: Table, epoch: int = 1) -> PhaseRunner:
+        return driver_of(self.store, table, epoch, self.spark)
+
+    @property
+    def folders(self) -> list[Path]:
+        """Folders of spilled runs."""
+        assert self.store.folder is not None
+        return list(Path(self.store.folder).glob(f"{SPILL_FOLDERS}*"))
+
+
+@pytest.fixture(params=["inline", pytest.param("spark", marks=pytest.mark.long)])
+def engine(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Engine]:
+    monkeypatch.setattr(exchange, "LEAST_ROWS", 0)
+    if request.param == "inline":
+        url = f"lmdb://{tmp_path}/store?sync=0"
+        store = open_store(url)
+        yield Engine("inline", store, url, None, 600)
+        store.close()
+        return
+    world = request.getfixturevalue("spark_store")
+    txn = world.store.begin()
+    variables.set_global(txn, "exuvia_pipeline_inline_rows", "0")
+    variables.set_global(txn, "tidb_ddl_reorg_batch_size", "50")
+    txn.commit()
+    # tables of several tests share this store
+    yield Engine("spark", world.store, world.url, world.spark, 600 + 100 * next(_used))
+    txn = world.store.begin()
+    variables.set_global(txn, "tidb_ddl_reorg_batch_size", "256")
+    txn.commit()
+
+
+_used = iter(range(100))
+INLINE = [("inline", stage) for stage in STAGES]
+# Spark's driver goes from its last wave to the end in one step
+SPARK = [pytest.param("spark", stage, marks=pytest.mark.long) for stage in STAGES[:-1]]
+at_each_stage = pytest.mark.parametrize(("engine", "stage"), INLINE + SPARK, indirect=["engine"])
+
+
+@pytest.fixture
+def waves() -> Iterator[Waves]:
+    with closing(Waves()) as recorded:
+        yield recorded
+
+
+def require_filled(engine: Engine, table: Table) -> None:
+    for name in ("ik", "iu"):
+        index = table.info.index(name)
+        assert index and check_index(engine.store, table, index, "slow").faults == []
+        assert engine.store.count(table.index_span(index)) == ROWS
+    assert engine.folders == []
+
+
+def step_to(engine: Engine, driver: PhaseRunner, waves: Waves, table: Table, stage: str) -> None:
+    """Steps a driver until it has reached a stage."""
+
+    for _ in progress_of(driver):
+        if stage_of(engine.store, waves, table.info.id) == stage:
+            return
+
+
+def ended(driver: PhaseRunner) -> Progress:
+    """How it ends."""
+    *_, reached = progress_of(driver)
+    return reached
+
+
+def finished_ranges(engine: Engine, table: Table) -> list[Any]:
+    with engine.store.read() as txn:
+        stored = checkpoint.rows_of(txn, table.info.id)
+    elements = {range_element(n).ids[0] for n in (2, 3)}
+    return [
+        (row.start_key, row.end_key)
+        for row in stored
+        if row.ele_id in elements and row.ele_type == b"_idx_range_"
+    ]
+
+
+def test_a_large_fill_is_read_once_and_written_by_key_ranges(engine: Engine, waves: Waves) -> None:
+    table = engine.table()
+    driver = engine.driver(table)
+    *running, reached = progress_of(driver)
+    seen = [progress.rows_done for progress in running if isinstance(progress, Running)]
+    assert isinstance(reached, Done)
+    spills, merges = waves.of("spill"), waves.of("merge")
+    assert reached == Done(ROWS, len(spills) + len(merges), 0)
+    assert len(spills) == 10, "two waves in this process"
+    assert waves.of("fill") == []
+    for index_id in (2, 3):
+        ranges = sorted(task.span for task in merges if task.index_id == index_id)
+        assert len(ranges) >= 8
+        assert all(a.end <= b.start for a, b in pairwise(ranges))
+    assert seen == sorted(seen) and seen[-1] <= ROWS
+    assert len(set(seen)) > 3
+    require_filled(engine, table)
+
+
+def test_duplicates_of_all_ranges_are_listed(engine: Engine, waves: Waves) -> None:
+    rows = [[n, n, f"u{n % 3_990}"] for n in range(ROWS)]
+    reached = ended(engine.driver(engine.table(rows)))
+    assert isinstance(reached, Duplicates)
+    expected = [f"Duplicate entry 'u{n}' for key 't.iu'" for n in range(10)]
+    assert sorted(reached.texts) == sorted(expected)
+    assert engine.folders == []
+
+
+@pytest.mark.parametrize("stage", ["spill", "barrier", "merge"])
+def test_a_lost_file_makes_its_map_task_run_again(engine: Engine, waves: Waves, stage: str) -> None:
+    table = engine.table()
+    driver = engine.driver(table)
+    step_to(engine, driver, waves, table, stage)
+    (folder,) = engine.folders
+    # on Spark, the running wave may have opened it already
+    files = sorted(folder.iterdir(), key=lambda path: path.name.split("-")[:2])
+    files[0].unlink()
+    spilled = len(waves.of("spill"))
+    *running, reached = progress_of(driver)
+    assert isinstance(reached, Done)
+    reasons = {progress.reason for progress in running if isinstance(progress, Waiting)}
+    again = waves.of("spill")[spilled:]
+    if engine.name == "inline":
+        assert len(again) == 1 or stage == "spill"
+        assert bool(reasons) is (stage != "spill")
+    assert all("read again" in reason for reason in reasons)
+    require_filled(engine, table)
+
+
+@at_each_stage
+def test_a_pause_removes_the_files_and_a_later_driver_does_the_rest(
+    engine: Engine, waves: Waves, stage: str
+) -> None:
+    table = engine.table()
+    first = engine.driver(table)
+    step_to(engine, first, waves, table, stage)
+    assert engine.folders
+    begin_reorg(engine.store, 2, table.info.id)
+    with pytest.raises(Deposed):
+        for _ in range(1_000):
+            first.step(time.monotonic())
+    assert engine.folders == []
+    before = finished_ranges(engine, table)
+    waves.tasks.clear()
+    second = engine.driver(table, epoch=2)
+    assert isinstance(ended(second), Done)
+    for start, end in before:
+        assert all(t.span.end <= start or end <= t.span.start for t in waves.of("merge"))
+        assert all(
+            span.end <= start or end <= span.start for t in waves.of("spill") for span in t.ranges
+        )
+    require_filled(engine, table)
+
+
+@at_each_stage
+def test_after_kill_9_the_next_driver_removes_the_files_and_does_the_rest(
+    engine: Engine, waves: Waves, stage: str
+) -> None:
+    table = engine.table()
+    tests = Path(exchange_driver.__file__).parents[1]
+    arguments = [engine.url, to_json(table.info).decode(), engine.name, stage]
+    process = subprocess.Popen(
+        [sys.executable, exchange_driver.__file__, *arguments],
+        env=os.environ | {"PYTHONPATH": f"{tests}:{tests.parent / 'src'}"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout
+        pids = json.loads(process.stdout.readline())
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    until(lambda: not any(map(is_alive, pids)))
+    assert engine.folders, "files of the killed driver"
+    before = finished_ranges(engine, table)
+    assert bool(before) is (stage in ("merge", "end"))
+    begin_reorg(engine.store, 2, table.info.id)
+    driver = engine.driver(table, epoch=2)
+    reached = ended(driver)
+    assert isinstance(reached, Done)
+    assert reached.spans_skipped == len(before)
+    assert reached.rows in (ROWS, ROWS - 1) if stage == "end" else reached.rows == ROWS
+    done_again = [task.span for task in waves.of("merge")]
+    assert not set(before) & set(map(tuple, done_again))
+    assert bool(waves.of("spill")) is (stage != "end")
+    require_filled(engine, table)
+
+
+def test_a_removed_folder_is_made_again(engine: Engine, waves: Waves) -> None:
+    table = engine.table()
+    driver = engine.driver(table)
+    step_to(engine, driver, waves, table, "barrier")
+    (folder,) = engine.folders
+    shutil.rmtree(folder)
+    assert isinstance(ended(driver), Done)
+    assert engine.name == "spark" or len(waves.of("spill")) == 20
+    require_filled(engine, table)
+
+
+def test_a_small_fill_does_not_spill(
+    engine: Engine, waves: Waves, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange, "LEAST_ROWS", ROWS)
+    table = engine.table()
+    driver = engine.driver(table)
+    assert isinstance(ended(driver), Done)
+    assert waves.of("spill") == [] and waves.of("fill")
+    require_filled(engine, table)
+
+
+def test_a_span_finished_by_an_older_node_is_not_read_again(engine: Engine, waves: Waves) -> None:
+    table = engine.table()
+    driver = engine.driver(table)
+    row = table.row_prefix
+    old = k.i64(3_000)
+    order = driver.order
+    span = Span(row + old, table.row_span().end)
+    done = InlineTasks(
+        engine.store,
+        [Task(kind="fill", order=order, span=span)],
+        Fixed(PipelineSettings()),
+        time.monotonic,
+    ).run()
+    assert [outcome.rows for outcome in done] == [1_000]
+    reached = ended(driver)
+    assert isinstance(reached, Done)
+    assert reached.rows == ROWS
+    assert max(task.span.end for task in waves.of("spill")) == row + old
+    require_filled(engine, table)
