@@ -8,6 +8,7 @@ import pytest
 from exuvia.catalog.sysvar import variables
 from exuvia.ddl.apply import read_snapshot
 from exuvia.ddl.job import ActionCode, Job, timestamp
+from exuvia.ddl.state_machine import VerifiedFor
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.transaction import Transaction
 from exuvia.node.ttl import TtlSettings
@@ -31,9 +32,8 @@ def test_ttl(name: str, field: str) -> None:
 
 def test_verify_max_age() -> None:
     def allowed(txn: Transaction) -> int:
-        return read_snapshot(
-            txn, Job(id=1, type=ActionCode.ADD_INDEX, exuvia_verified=5), 9
-        ).verified_for
+        job = Job(id=1, type=ActionCode.ADD_INDEX, exuvia_verified=5)
+        return read_snapshot(txn, job, 9).fact(VerifiedFor())
 
     txn = MemoryStore().begin()
     assert allowed(txn) == timestamp(86_400 * 10**9)
