@@ -41,7 +41,7 @@ $(VENV)/.test: $(VENV)/.runtime requirements/test.txt
 demo: setup ## a live TPC-H table gets two indexes and a column while clients write (SCALE=0.1: 600,000 rows; DEMO=--keep leaves it up)
 	@$(BIN)/exuvia demo --scale $(SCALE) $(DEMO)
 
-test: setup-test ## one short path through each thing: 18 minutes of processor time, on all cores
+test: setup-test ## one short path through each thing: about 11 minutes on 2 cores
 	@$(BIN)/python tools/run_tests.py "not long and not torture" $(TESTS)
 
 test-all: setup-test ## everything but torture: about an hour on 2 cores

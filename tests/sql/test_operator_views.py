@@ -61,7 +61,7 @@ def test_the_blocker_of_a_waiting_job_is_named(world):
         ]
         assert [(job[4], job[11]) for job in jobs[1:]] == [
             ("delete only", "running"),
-            ("none", "none"),
+            ("delete only", "running"),
         ]
         writing.execute("COMMIT")
     assert rows(looking, named) == []

@@ -93,7 +93,7 @@ def plan_of_shape(node: exp.Query, context: Context, binding: Binding) -> "KeptQ
     """The plan of a query for all statements of its shape. None if the tree depends on literals, on
     views or on rows that are computed, or if the query locks rows. Raises Refused."""
     assert isinstance(node, exp.Expression)
-    if walks.find(node, exp.Lock) is not None:
+    if walks.find(node, exp.Lock) is not None or walks.find(node, exp.Table) is None:
         return None
     build = Build(context, bind_query, binding)
     try:
