@@ -1,4 +1,5 @@
-"""Backfills through sorted runs on disk, on both engines: this process, and Spark's workers."""
+"""Reorgs whose entries go through sorted runs on disk, on both engines: this process, and Spark's
+workers."""
 
 import json
 import os
@@ -25,19 +26,28 @@ from exuvia.kv.store import Store, open_store
 from exuvia.pipeline import checkpoint
 from exuvia.pipeline.executor import InlineTasks
 from exuvia.pipeline.kernels import exchange
-from exuvia.pipeline.kernels.exchange import range_element
 from exuvia.pipeline.phase_runner import PhaseRunner
-from exuvia.pipeline.reorg import SPILL_FOLDERS, Done, Duplicates, Progress, Running, Waiting
+from exuvia.pipeline.reorg import (
+    INDEX_RANGE,
+    SPILL_FOLDERS,
+    Done,
+    Duplicates,
+    Progress,
+    Running,
+    Waiting,
+)
 from exuvia.pipeline.settings import Fixed, PipelineSettings
 from exuvia.pipeline.spark import Spark
 from exuvia.pipeline.task import Task
 from exuvia.pipeline.verify.compare import check_index
 from support import exchange_driver
 from support.exchange_driver import (
+    KINDS,
     ROWS,
     STAGES,
     Waves,
     driver_of,
+    filled_indexes,
     make,
     progress_of,
     rows_of,
@@ -54,9 +64,9 @@ class Engine:
         self.name, self.store, self.url, self.spark = name, store, url, spark
         self._tables = iter(range(first, first + 100))
 
-    def table(self, rows: list[list[object]] | None = None) -> Table:
+    def table(self, rows: list[list[object]] | None = None, kind: str = "fill") -> Table:
         """A table of its own."""
-        return make(self.store, next(self._tables), rows_of() if rows is None else rows)
+        return make(self.store, next(self._tables), rows_of() if rows is None else rows, kind)
 
     def driver(self, table: Table, epoch: int = 1) -> PhaseRunner:
         return driver_of(self.store, table, epoch, self.spark)
@@ -96,6 +106,7 @@ INLINE = [("inline", stage) for stage in STAGES]
 # Spark's driver goes from its last wave to the end in one step
 SPARK = [pytest.param("spark", stage, marks=pytest.mark.long) for stage in STAGES[:-1]]
 at_each_stage = pytest.mark.parametrize(("engine", "stage"), INLINE + SPARK, indirect=["engine"])
+of_each_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 @pytest.fixture
@@ -105,9 +116,9 @@ def waves() -> Iterator[Waves]:
 
 
 def require_filled(engine: Engine, table: Table) -> None:
-    for name in ("ik", "iu"):
-        index = table.info.index(name)
-        assert index and check_index(engine.store, table, index, "slow").faults == []
+    assert len(filled_indexes(table)) == 2
+    for index in filled_indexes(table):
+        assert check_index(engine.store, table, index, "slow").faults == []
         assert engine.store.count(table.index_span(index)) == ROWS
     assert engine.folders == []
 
@@ -129,11 +140,11 @@ def ended(driver: PhaseRunner) -> Progress:
 def finished_ranges(engine: Engine, table: Table) -> list[Any]:
     with engine.store.read() as txn:
         stored = checkpoint.rows_of(txn, table.info.id)
-    elements = {range_element(n).ids[0] for n in (2, 3)}
+    elements = {index.id for index in filled_indexes(table)}
     return [
         (row.start_key, row.end_key)
         for row in stored
-        if row.ele_id in elements and row.ele_type == b"_idx_range_"
+        if row.ele_id in elements and row.ele_type == INDEX_RANGE.encode()
     ]
 
 
@@ -153,6 +164,33 @@ def test_a_large_fill_is_read_once_and_written_by_key_ranges(engine: Engine, wav
         assert all(a.end <= b.start for a, b in pairwise(ranges))
     assert seen == sorted(seen) and seen[-1] <= ROWS
     assert len(set(seen)) > 3
+    require_filled(engine, table)
+
+
+def test_a_large_rewrite_spills_its_entries_and_reads_no_row_twice(
+    engine: Engine, waves: Waves
+) -> None:
+    table = engine.table(kind="rewrite")
+    reached = ended(engine.driver(table))
+    rewrites, merges = waves.of("rewrite"), waves.of("merge")
+    assert reached == Done(ROWS, len(rewrites) + len(merges), 0)
+    assert len(rewrites) >= 10 and all(task.folder for task in rewrites)
+    assert waves.of("spill") == waves.of("fill") == []
+    require_filled(engine, table)
+    with engine.store.read() as txn:
+        stored = {row.ele_type for row in checkpoint.rows_of(txn, table.info.id)}
+    assert stored == {b"_col_", b"_idx_range_", b"_idx_"}
+
+
+def test_rows_of_a_lost_file_of_a_rewrite_are_read_again(engine: Engine, waves: Waves) -> None:
+    table = engine.table(kind="rewrite")
+    driver = engine.driver(table)
+    step_to(engine, driver, waves, table, "spill")
+    (folder,) = engine.folders
+    min(folder.iterdir(), key=lambda path: path.name.split("-")[:2]).unlink()
+    assert isinstance(ended(driver), Done)
+    if engine.name == "inline":
+        assert len(waves.of("spill")) == 1
     require_filled(engine, table)
 
 
@@ -186,11 +224,12 @@ def test_a_lost_file_makes_its_map_task_run_again(engine: Engine, waves: Waves, 
     require_filled(engine, table)
 
 
+@of_each_kind
 @at_each_stage
 def test_a_pause_removes_the_files_and_a_later_driver_does_the_rest(
-    engine: Engine, waves: Waves, stage: str
+    engine: Engine, waves: Waves, kind: str, stage: str
 ) -> None:
-    table = engine.table()
+    table = engine.table(kind=kind)
     first = engine.driver(table)
     step_to(engine, first, waves, table, stage)
     assert engine.folders
@@ -211,11 +250,12 @@ def test_a_pause_removes_the_files_and_a_later_driver_does_the_rest(
     require_filled(engine, table)
 
 
+@of_each_kind
 @at_each_stage
 def test_after_kill_9_the_next_driver_removes_the_files_and_does_the_rest(
-    engine: Engine, waves: Waves, stage: str
+    engine: Engine, waves: Waves, kind: str, stage: str
 ) -> None:
-    table = engine.table()
+    table = engine.table(kind=kind)
     tests = Path(exchange_driver.__file__).parents[1]
     arguments = [engine.url, to_json(table.info).decode(), engine.name, stage]
     process = subprocess.Popen(
@@ -238,11 +278,13 @@ def test_after_kill_9_the_next_driver_removes_the_files_and_does_the_rest(
     driver = engine.driver(table, epoch=2)
     reached = ended(driver)
     assert isinstance(reached, Done)
-    assert reached.spans_skipped == len(before)
+    rewritten = 10 if kind == "rewrite" and stage != "spill" else 0
+    assert reached.spans_skipped >= len(before) + rewritten
     assert reached.rows in (ROWS, ROWS - 1) if stage == "end" else reached.rows == ROWS
     done_again = [task.span for task in waves.of("merge")]
     assert not set(before) & set(map(tuple, done_again))
     assert bool(waves.of("spill")) is (stage != "end")
+    assert bool(waves.of("rewrite")) is (kind == "rewrite" and stage == "spill")
     require_filled(engine, table)
 
 

@@ -1,9 +1,9 @@
-"""A driver of a backfill that exchanges its entries, stopped at a stage to be killed.
+"""A driver of a reorg that exchanges its entries, stopped at a stage to be killed.
 
 `python exchange_driver.py URL TABLE ENGINE STAGE` prints the pids of all processes below it, as one
 line of JSON, once the stage is reached. Then it makes no further step.
 
-    spill      a map task has finished, others have not
+    spill      a map task or a rewrite has finished, others have not
     barrier    all rows are spilled, nothing is put
     merge      a key range is finished, others are not
     end        all key ranges are finished, the table's span is not
@@ -21,8 +21,12 @@ from typing import Any
 
 import msgspec
 
-from exuvia.catalog.model import SchemaState, TableInfo
+from exuvia.base.types import FieldType, TypeCode
+from exuvia.catalog.convert.type_change import ChangeKind
+from exuvia.catalog.model import IndexInfo, SchemaState, TableInfo, evolve
 from exuvia.catalog.table import Table
+from exuvia.ddl.actions import modify_column
+from exuvia.ddl.actions.modify_column import Modification
 from exuvia.kv.store import Store, open_store
 from exuvia.pipeline import bulk, checkpoint
 from exuvia.pipeline.executor import Executor
@@ -32,8 +36,10 @@ from exuvia.pipeline.reorg import (
     INDEX_RANGE,
     SPILL_FOLDERS,
     Progress,
+    Reorg,
     Running,
     Waiting,
+    change_column,
     fill_indexes,
 )
 from exuvia.pipeline.settings import Fixed, PipelineSettings, Variables
@@ -42,6 +48,7 @@ from exuvia.pipeline.task import Task
 from support.spark import below
 from support.tables import DATABASE, begin_reorg, publish, table_info, with_states
 
+KINDS = ("fill", "rewrite")
 STAGES = ("spill", "barrier", "merge", "end")
 PATIENCE_S = 300.0
 SPAN_ROWS = 400
@@ -57,8 +64,14 @@ def rows_of(count: int = ROWS) -> list[list[object]]:
     ]
 
 
-def make(store: Store, table_id: int, rows: list[list[object]]) -> Table:
-    """A loaded table whose plain and unique index are to be filled by the job of its id."""
+TEXT = FieldType(Tp=TypeCode.VARCHAR, Flen=9, Decimal=0, Charset="utf8mb4", Collate="utf8mb4_bin")
+
+
+def make(store: Store, table_id: int, rows: list[list[object]], kind: str = "fill") -> Table:
+    """A loaded table whose plain and unique index are to be filled by the job of its id. Before a
+    rewrite, the column k of both becomes a text."""
+    if kind == "rewrite":
+        return _with_changing_column(store, table_id, rows)
     info = table_info(
         *LINES, table_id=table_id, primary="id", plain={"ik": "k"}, unique={"iu": "u"}
     )
@@ -69,13 +82,42 @@ def make(store: Store, table_id: int, rows: list[list[object]]) -> Table:
     return publish(store, with_states(info, **dict.fromkeys(names, SchemaState.WRITE_REORG)), 2)
 
 
+def _with_changing_column(store: Store, table_id: int, rows: list[list[object]]) -> Table:
+    info = table_info(
+        *LINES, table_id=table_id, primary="id", plain={"ik": "k"}, unique={"iu": "u,k"}
+    )
+    bulk.load(store, publish(store, info, 1), [rows])
+    old = info.column("k")
+    assert old is not None
+    change = Modification(
+        column=evolve(old, type=TEXT), old_column_name="k", old_type=old.type, kind=ChangeKind.ROWS
+    )
+    placed, change = modify_column.with_hidden_elements(info, change)
+    begin_reorg(store, 1, table_id)
+    hidden = modify_column.hidden_in_state(placed, change, SchemaState.WRITE_REORG)
+    return publish(store, hidden, 2)
+
+
+def filled_indexes(table: Table) -> list[IndexInfo]:
+    """The indexes that the job fills."""
+    return [i for i in table.info.indexes if i.state == SchemaState.WRITE_REORG]
+
+
+def work_of(table: Table) -> Reorg:
+    """The reorg of the table's job."""
+    index_ids = tuple(index.id for index in filled_indexes(table))
+    for change in table.changes:
+        ids = [table.info.cols[at].id for at in (change.source, change.position)]
+        return change_column(ids[0], ids[1], index_ids)
+    return fill_indexes(index_ids)
+
+
 def driver_of(store: Store, table: Table, epoch: int, spark: Spark | None) -> PhaseRunner:
-    """A driver of the fill of both indexes."""
-    work = fill_indexes(tuple(i.id for i in table.info.indexes if not i.is_primary))
+    """A driver of the table's job."""
     dial: Any = Fixed(PipelineSettings(span_rows=SPAN_ROWS, batch_rows=50))
     if spark is not None:
         dial = Variables(store, time.monotonic, SPAN_ROWS)
-    return PhaseRunner(store, table.info.id, epoch, table, work, spark, dial=dial)
+    return PhaseRunner(store, table.info.id, epoch, table, work_of(table), spark, dial=dial)
 
 
 def progress_of(driver: PhaseRunner) -> Iterator[Progress]:
@@ -113,7 +155,7 @@ class Waves:
 
 
 def stage_of(store: Store, waves: Waves, job_id: int) -> str:
-    """The stage that the backfill has reached, or ""."""
+    """The stage that the reorg has reached, or ""."""
     folder = store.folder
     assert folder is not None
     files = [path for found in Path(folder).glob(f"{SPILL_FOLDERS}*") for path in found.iterdir()]

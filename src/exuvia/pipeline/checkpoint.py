@@ -374,7 +374,7 @@ def pairs_of(task: Task, progress: TaskProgress) -> list[tuple[bytes, bytes]]:
     if not order.job_id:
         return []
     written = [progress_pair(task, progress)]
-    for element in order.finishes if progress.finished else ():
+    for element in task.finishes if progress.finished else ():
         written += pairs(replace(order, element=element), task.span, progress.rows)
     return written
 

@@ -116,9 +116,9 @@ class InlineTasks:
 # -- one wave at a time ----------------------------------------------------------------------------
 
 _MAX_FAILED_WAVES = 5
-_HERE = frozenset({"renumber", "spill", "merge"})
+_HERE = frozenset({"renumber"})
 """Kernels that nodes of 0.4 and 0.5 do not know. Like imports, whose files other nodes may lack,
-they run on the driver's node."""
+and like tasks with spilled runs, they run on the driver's node."""
 SHARED_ROWS = 200_000
 """From this number of rows on, a second process is worth its start."""
 
@@ -223,7 +223,7 @@ class Executor:
         """Starts a wave. Raises Unavailable with the reason if Spark cannot start."""
         self._refresh_crew()
         crew = self._crew
-        alone = any(one.order.source is not None or one.kind in _HERE for one in tasks)
+        alone = any(one.order.source or one.folder or one.kind in _HERE for one in tasks)
         if self._others is None or not crew.others or alone:
             self._wave = self._start_here(tag, tasks)
             return

@@ -6,6 +6,7 @@
                   loop   missing spans, cut again -> a wave of tasks -> outcomes
         large fill  the same through sorted runs on disk (kernels/exchange.py):
                   loop   unread spans -> a wave of spills, or missing key ranges -> a wave of merges
+        large rewrite  its tasks spill the entries; the fill that follows merges them
         imports   the same with units of files; then the id counters, and a count of all rows
         reads     all spans -> one wave of tasks -> outcomes combined -> a refusal, or none
         compare   verification's waves -> faults, or none
@@ -86,6 +87,11 @@ REFUSALS: dict[str, Callable[[Store, TaskOrder, list[Outcome]], Refused | None]]
     "check apart": lambda store, order, outcomes: None,  # its tasks raise the refusal
 }
 """The refusal that follows from the outcomes of a phase without checkpoint."""
+
+
+Keeping = Callable[[list[Outcome]], list[Outcome]]
+"""Receives the outcomes of a wave, and returns those to continue with."""
+_ALL: Keeping = list
 
 
 class Stage(NamedTuple):
@@ -428,8 +434,12 @@ class PhaseRunner:
             tasks = missing[:_WAVE_TASKS]
             if self._gathered is not None:
                 tasks = self._gathered.asking(tasks)
+            runs, keep = self._runs_of_rewrite(phase, rows), _ALL
+            if runs is not None:
+                tasks = runs.keeping(tasks[: _SPILLS * self._executor.at_once_here])
+                keep = partial(runs.take, tasks)
             try:
-                outcomes = yield from self._run(tasks, phase, base)
+                outcomes = yield from self._run(tasks, phase, base, keep)
             except Refused as refusal:
                 if phase.explained_by is None:
                     raise
@@ -481,22 +491,38 @@ class PhaseRunner:
 
     def _run_exchanges(self, phase: Phase, rows: list[RowsOf]) -> PhaseResult:
         """Fills tables of more rows than fit in one run. Others are left to `_run_writing`."""
-        folder = self._store.folder
-        if folder is None or not self._executor.runs_here:
-            return None
-        table, span_rows = self._stages[self._stage].table, self._dial.read().span_rows
-        most = min(span_rows, run_rows(table, phase.index_ids, span_rows))
         for part in rows:
-            if part.rows > max(most, exchange.LEAST_ROWS):
-                ended = yield from self._run_exchange(phase, rows, part, folder)
+            if self._is_exchanged(phase, part):
+                ended = yield from self._run_exchange(phase, rows, part)
                 self._drop_exchange()
                 if ended is not None:
                     return ended
         return None
 
-    def _run_exchange(
-        self, phase: Phase, rows: list[RowsOf], part: RowsOf, folder: str
-    ) -> PhaseResult:
+    def _is_exchanged(self, phase: Phase, part: RowsOf) -> bool:
+        """Whether the phase puts entries of these rows through sorted runs on disk."""
+        if self._store.folder is None or not self._executor.runs_here or not phase.index_ids:
+            return False
+        table, span_rows = self._stages[self._stage].table, self._dial.read().span_rows
+        most = min(span_rows, run_rows(table, phase.index_ids, span_rows))
+        return part.rows > max(most, exchange.LEAST_ROWS)
+
+    def _runs_of(self, order: TaskOrder) -> Exchange:
+        """Returns the spilled runs of the order's table and indexes: those of earlier waves, or
+        none yet."""
+        if self._exchange is None or not self._exchange.serves(order):
+            folder = self._store.folder
+            assert folder is not None
+            self._exchange = Exchange(folder, order)
+        return self._exchange
+
+    def _runs_of_rewrite(self, phase: Phase, rows: list[RowsOf]) -> Exchange | None:
+        """Returns the runs that tasks of a rewrite add to, or None if they put their entries."""
+        if phase.kernel != "rewrite" or len(rows) > 1 or not self._is_exchanged(phase, rows[0]):
+            return None
+        return self._runs_of(rows[0].order)
+
+    def _run_exchange(self, phase: Phase, rows: list[RowsOf], part: RowsOf) -> PhaseResult:
         """Runs waves of spills until every row is read, then waves of merges until no key range is
         missing."""
         span_rows = self._dial.read().span_rows
@@ -511,9 +537,7 @@ class PhaseRunner:
             unfinished = finished.spans.missing(part.span)
             if not unfinished:
                 return None
-            if self._exchange is None or not self._exchange.serves(order):
-                self._exchange = Exchange(folder, order)
-            runs = self._exchange
+            runs = self._runs_of(order)
             ranges, missing = list[checkpoint.Finished](), list[tuple[int, Span]]()
             for index_id in phase.index_ids:
                 element = exchange.range_element(index_id)
@@ -730,7 +754,7 @@ class PhaseRunner:
         tasks: list[Task],
         phase: Phase,
         base: int,
-        keep: Callable[[list[Outcome]], list[Outcome]] = list,
+        keep: Keeping = _ALL,
     ) -> Generator[Progress, None, list[Outcome]]:
         """Runs a wave of tasks and returns their outcomes in order. Raises the error that stopped
         one, after `keep` has seen all outcomes. Returns what `keep` returns."""

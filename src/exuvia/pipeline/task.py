@@ -6,7 +6,7 @@
                       file
     merge             put spilled entries of a key      -
                       range
-    rewrite           fill a hidden column of rows,     -
+    rewrite           fill a hidden column of rows,     -, or Spilled
                       and indexes that contain it
     move              put rows, entries in partitions   -
     renumber          give new ids to rows whose hidden -
@@ -48,7 +48,7 @@ from exuvia.catalog.table import Table
 from exuvia.cluster.questions import Topic
 from exuvia.kv import keys as k
 from exuvia.kv.packet import Equal, Span
-from exuvia.pipeline.reorg import INDEX_RANGE, ImportSource, ReorgElement, TableRule
+from exuvia.pipeline.reorg import ImportSource, ReorgElement, TableRule
 
 DONE, DEPOSED, DUPLICATES, UNAVAILABLE, FAILED = (
     "done",
@@ -58,6 +58,7 @@ DONE, DEPOSED, DUPLICATES, UNAVAILABLE, FAILED = (
     "failed",
 )
 MOST_DUPLICATES = 100
+_OWN_ENTRIES = frozenset({"_idx_", "_cln_"})
 WARM = b""  # no task: a worker that gets it starts and opens the store
 
 
@@ -111,14 +112,6 @@ class TaskOrder(msgspec.Struct, frozen=True, kw_only=True):
     def remembered_as(self) -> ReorgElement:
         """The element that the rows of finished spans name."""
         return self.element or ReorgElement("_idx_", self.index_ids)
-
-    @property
-    def finishes(self) -> list[ReorgElement]:
-        """Elements that a finished span completes, including indexes filled by a rewrite."""
-        elements = [self.remembered_as]
-        if self.index_ids and self.remembered_as.type not in ("_idx_", "_cln_", INDEX_RANGE):
-            elements.append(ReorgElement("_idx_", self.index_ids))
-        return elements
 
     @property
     def fences(self) -> list[Equal]:
@@ -178,6 +171,16 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     spilled: bytes = b""  # runs to merge, encoded
     most_rows: int = 0  # maximum entries that are merged at once
     rows: int = 0  # rows of the table that a merge counts as
+
+    @property
+    def finishes(self) -> list[ReorgElement]:
+        """Elements that the finished task completes, including indexes that a rewrite has filled;
+        spilled entries are still to be put."""
+        order = self.order
+        elements = [order.remembered_as]
+        if order.index_ids and not self.folder and order.remembered_as.type not in _OWN_ENTRIES:
+            elements.append(ReorgElement("_idx_", order.index_ids))
+        return elements
 
 
 class FoundDuplicate(msgspec.Struct, frozen=True):

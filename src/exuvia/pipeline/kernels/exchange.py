@@ -16,6 +16,9 @@ every leaf. A backfill that fits in one run does not spill.
               (reorg.INDEX_RANGE). A new driver reads the table again, and keeps only entries of
               unfinished ranges. When all ranges are finished, the driver marks the table's span
 
+A rewrite spills the entries of rows that it has committed (rewrite.py). A backfill follows it, and
+reads the rows of lost files again.
+
 A spill writes nothing to the index, so it may be late, lost or repeated. A merge puts entries like
 any backfill, under its epoch (laws 2 and 6, tests/laws/test_law_6_entries_exchanged.py). One merge
 writes at a time: two would take the store's only writer from each other after every few pages.
@@ -259,11 +262,24 @@ class Spill(_Paced):
 
     def steps(self) -> Steps:
         """Returns the outcome; its result is a `Spilled`. Raises Deposed when the epoch is lost."""
+        parts = yield from self._reporting(self._read())
+        yield Batch(0, 0.0)
+        return (yield from self._keep(parts))
+
+    def keep(self, parts: list[EntryParts], rows: int, among: bytes) -> Steps:
+        """Like `steps` for entries of committed rows, by index; then marks the span as finished.
+        `rows`, `among`: as in `Fill.put`."""
+        self._counts(rows, among)
+        outcome = yield from self._keep(parts)
+        yield from self._end()
+        return outcome
+
+    def _keep(self, parts: list[EntryParts]) -> Steps:
         task = self._task
         name = f"{task.order.run}-{task.ordinal}-{uuid.uuid4().hex[:12]}"
         path = os.path.join(task.folder, name)
         try:
-            runs, size = yield from self._reporting(self._spill(path, name))
+            runs, size = yield from self._reporting(self._spill(path, name, parts))
             self._report(finished=True)
         except BaseException as error:
             with suppress(OSError):
@@ -275,10 +291,10 @@ class Spill(_Paced):
         result = msgspec.msgpack.encode(Spilled(name, size, tuple(runs), summary))
         return Outcome(ordinal=task.ordinal, kind=DONE, rows=self._rows, result=result)
 
-    def _spill(self, path: str, name: str) -> Generator[Batch, None, tuple[list[SpilledRun], int]]:
+    def _spill(
+        self, path: str, name: str, parts: list[EntryParts]
+    ) -> Generator[Batch, None, tuple[list[SpilledRun], int]]:
         """Writes the file. Returns its runs and its size."""
-        parts = yield from self._read()
-        yield Batch(0, 0.0)
         runs = []
         with open(path, "xb", opener=private_files.opener) as file:
             for index, part in zip(self._indexes, parts, strict=True):
@@ -331,8 +347,10 @@ class Spill(_Paced):
                     reported = self._monotonic()
 
     def _report(self, finished: bool = False) -> None:
-        """Stores the progress. A row counts half when it is read, half when it is written."""
-        progress = TaskProgress(self._rows // 2, self._rows, 1, 0, finished)
+        """Stores the progress. A row counts half when it is read, half when it is written, but
+        whole if another kernel counts it."""
+        rows = self._rows if self._counted else self._rows // 2
+        progress = TaskProgress(rows, self._rows, 1, 0, finished)
         puts = [checkpoint.progress_pair(self._task, progress)]
         self._store.bulk_chain([Bulk([], LIVE, self._required, puts)], self._dial.read().batch_s)
 
@@ -505,6 +523,15 @@ class Exchange:
             return os.stat(os.path.join(self.folder, spilled.file)).st_size == spilled.size
         except OSError:
             return False
+
+    def keeping(self, tasks: Iterable[Task]) -> list[Task]:
+        """Returns tasks of a rewrite that spill the entries of their rows."""
+        spilling = []
+        for task in tasks:
+            table, indexes = task.order.table, task.order.info.indexes
+            ranges = tuple(table.index_span(i) for i in indexes if i.id in task.order.index_ids)
+            spilling.append(msgspec.structs.replace(task, folder=self.folder, ranges=ranges))
+        return spilling
 
     def spills(self, order: TaskOrder, spans: Iterable[Span], ranges: Iterable[Span]) -> list[Task]:
         """Returns the map tasks for spans of the table. `ranges`: unfinished key ranges."""

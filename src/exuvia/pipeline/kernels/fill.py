@@ -139,9 +139,7 @@ class Fill:
         number of source rows if another kernel made the runs; that kernel counts them, and `among`
         names its commits."""
         if rows is not None:
-            self._rows, self._counted = rows, True
-        if among:
-            self._required = [*self._required, Standing((), b"", "", 0, among)]
+            self._counts(rows, among)
         self._entries = sum(len(run.keys) for run in runs)
         for run in runs:
             finishing = run is runs[-1] and not run.index.is_unique
@@ -149,6 +147,11 @@ class Fill:
             if len(self._duplicates) >= MOST_DUPLICATES:
                 break
         return (yield from self._end())
+
+    def _counts(self, rows: int, among: bytes) -> None:
+        self._rows, self._counted = rows, True
+        if among:
+            self._required = [*self._required, Standing((), b"", "", 0, among)]
 
     def _end(self) -> Steps:
         """Marks the span as finished if no batch has done it; returns the outcome."""

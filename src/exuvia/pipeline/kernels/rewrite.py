@@ -12,6 +12,8 @@ indexes that contain the column.
       a conflict           that batch is read again, and the remaining rows are written
     after all rows of the span, their entries as sorted runs like a backfill's (fill.py); the last
     batch marks the span as finished, for the column and for the indexes
+      a large table        the entries are spilled to a file (exchange.py), and the span is finished
+                           for the column only. The backfill that follows merges the files
 
 So it never overwrites (law 6): no update is lost, and a late or repeated task of a span finds
 nothing to do. An entry is collected only when its row was read with the column, or was committed
@@ -71,6 +73,7 @@ from exuvia.pipeline.kernels.entries import (
     positions_of,
     runs_of,
 )
+from exuvia.pipeline.kernels.exchange import Spill
 from exuvia.pipeline.kernels.fill import Fill, sorted_run
 from exuvia.pipeline.settings import Dial
 from exuvia.pipeline.task import Outcome, Task, TaskOrder
@@ -199,16 +202,20 @@ class Rewrite:
             yield from self._write(rows)
             self._rows += sum(map(len, runs_read))
             start = k.after(runs_read[-1].take([-1]).keys()[0])
+        entries, self._entries = self._entries, []
+        outcome = yield from (self._spill(entries) if self._task.folder else self._put(entries))
+        return replace(outcome, placed=outcome.placed + self._written)
+
+    def _spill(self, entries: list[EntryParts]) -> Steps:
+        spill = Spill(self._store, self._task, self._dial, self._monotonic)
+        return spill.keep(entries, self._rows, self._task.order.among)
+
+    def _put(self, entries: list[EntryParts]) -> Steps:
         began = self._monotonic()
-        runs = [
-            sorted_run(*index_and_parts)
-            for index_and_parts in zip(self._indexes, self._entries, strict=True)
-        ]
-        self._entries = []
+        runs = list(map(sorted_run, self._indexes, entries))
         yield Batch(0, self._monotonic() - began)
         fill = Fill(self._store, self._task, self._dial, self._monotonic)
-        outcome = yield from fill.put(runs, self._rows, self._task.order.among)
-        return replace(outcome, placed=outcome.placed + self._written)
+        return (yield from fill.put(runs, self._rows, self._task.order.among))
 
     def _prepared(self, snapshot: Snapshot, run: RawRun) -> Unwritten:
         """Returns the rows that lack the column; collects the entries of the others."""
