@@ -21,6 +21,8 @@
     maxRowsPerBatch    rows per batch of a row change stream    unlimited
     moment    set by `one_moment`
     atomic    "false": an append may be split (parts.py)        one transaction
+    onDuplicate       "error", "ignore" or "update"             appends; upserts.py
+    onDuplicateKey    the unique key of onDuplicate             the primary key
     writeId   names a write: a second write of the name does nothing
 
 Each partition reads a snapshot of its own, taken when its task begins. If clients write meanwhile,
@@ -36,9 +38,21 @@ With filter pushdown (`spark.sql.python.filterPushdown.enabled`) only ranges of 
 Spark imports this module whenever it looks up a source, so it imports little.
 """
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from pyspark.sql.datasource import DataSource
+
+
+def _showing(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def call(*arguments: Any, **named: Any) -> Any:
+        from pyspark_exuvia import errors
+
+        return errors.showing(method)(*arguments, **named)
+
+    return call
 
 
 class DefaultSource(DataSource):
@@ -49,6 +63,7 @@ class DefaultSource(DataSource):
         """Returns the name for `format`."""
         return "exuvia"
 
+    @_showing
     def schema(self) -> Any:
         """Returns the columns, read from the store."""
         from pyspark_exuvia import changes, feed, table
@@ -57,6 +72,7 @@ class DefaultSource(DataSource):
             return changes.schema(self.options)
         return feed.SCHEMA if self._feed() else table.schema(self.options)
 
+    @_showing
     def reader(self, schema: Any) -> Any:
         """Returns the reader for `spark.read`."""
         from pyspark_exuvia import changes, feed, table
@@ -67,18 +83,21 @@ class DefaultSource(DataSource):
             return feed.FeedReader(self.options)
         return table.reader_of(self.options, schema)
 
+    @_showing
     def writer(self, schema: Any, overwrite: bool) -> Any:
         """Returns the writer for `DataFrame.write`."""
         from pyspark_exuvia import write
 
         return write.TableWriter(self.options, schema, overwrite)
 
+    @_showing
     def streamWriter(self, schema: Any, overwrite: bool) -> Any:  # noqa: N802 - Spark's name
         """Returns the writer for `DataFrame.writeStream`."""
         from pyspark_exuvia import sink
 
         return sink.StreamWriter(self.options, schema, overwrite)
 
+    @_showing
     def streamReader(self, schema: Any) -> Any:  # noqa: N802 - Spark's name
         """Returns the stream of row changes; for schema changes Spark uses simpleStreamReader."""
         from pyspark_exuvia import changes
@@ -87,16 +106,20 @@ class DefaultSource(DataSource):
             return super().streamReader(schema)
         return changes.ChangesStream(self.options, schema)
 
+    @_showing
     def simpleStreamReader(self, schema: Any) -> Any:  # noqa: N802 - Spark's name
         """Returns the stream of schema changes."""
         from pyspark_exuvia import feed
+        from pyspark_exuvia.errors import wrong_option
 
         if not self._feed():
-            raise ValueError('only .option("feed", "ddl") and "rows" can be read as a stream')
+            raise wrong_option('only .option("feed", "ddl") and "rows" can be read as a stream')
         return feed.FeedStream(self.options)
 
     def _feed(self) -> str:
         feed = self.options.get("feed", "").lower()
         if feed not in ("", "ddl", "rows"):
-            raise ValueError(f'there is no feed "{feed}"; there are "ddl" and "rows"')
+            from pyspark_exuvia.errors import wrong_option
+
+            raise wrong_option(f'there is no feed "{feed}"; there are "ddl" and "rows"')
         return feed

@@ -37,6 +37,7 @@ from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.node.assemble import EVALUATOR
 from pyspark_exuvia import table as tables
+from pyspark_exuvia.errors import shows_errors
 from pyspark_exuvia.table import batch_of, chosen, store_of
 
 TYPE, POSITION = "_change_type", "_position"
@@ -126,6 +127,7 @@ def _names(planned: StructType) -> list[str]:
     return planned.names[:-_CHANGE_COLUMNS]
 
 
+@shows_errors
 class ChangesReader(DataSourceReader):
     """Reads all changes since `startingPosition` as one batch."""
 
@@ -137,6 +139,7 @@ class ChangesReader(DataSourceReader):
         return self._changes.between(self._changes.first(), self._changes.newest())
 
 
+@shows_errors
 class ChangesStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Streams changes as they are committed."""
 

@@ -14,6 +14,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition, SimpleDataS
 
 from exuvia.events import feed
 from exuvia.events.feed import Entry
+from pyspark_exuvia.errors import shows_errors
 from pyspark_exuvia.table import packed_micros, store_of
 
 SCHEMA = (
@@ -37,6 +38,7 @@ def _start(options: Mapping[str, str]) -> int:
     return int(options.get("startingposition", 0))
 
 
+@shows_errors
 class FeedReader(DataSourceReader):
     """Reads all retained schema changes as one batch."""
 
@@ -48,6 +50,7 @@ class FeedReader(DataSourceReader):
         return map(_row, _entries(self._options, _start(self._options)))
 
 
+@shows_errors
 class FeedStream(SimpleDataSourceStreamReader):
     """Streams schema changes. They are few, so the driver reads them."""
 

@@ -41,6 +41,7 @@ from exuvia.sql.session.schema_change import submit
 from exuvia.sql.session.session import Session
 from exuvia.sql.statement.context import Context
 from pyspark_exuvia import staging
+from pyspark_exuvia.errors import wrong_state
 from pyspark_exuvia.staging import Staged, load_key, unnamed_key
 from pyspark_exuvia.table import named_table
 
@@ -78,7 +79,7 @@ class Sealed(NamedTuple):
     def require(self, txn: Transaction) -> None:
         """Requires an unchanged record, now and at commit. Raises ValueError."""
         if txn.get(load_key(self.load)) != self.record:
-            raise ValueError(GIVEN_UP)
+            raise wrong_state(GIVEN_UP)
         txn.require(load_key(self.load))
 
 
@@ -91,7 +92,7 @@ def unfinished_write(txn: Transaction, name: WriteName | None) -> Sealed | None:
     load = keys.read_number(written[8:])
     record = txn.get(load_key(load))
     if record is None or record == keys.number(0):
-        raise ValueError(
+        raise wrong_state(
             f"the write '{name.text}' stayed incomplete for more than a day, and its remaining rows"
             " were removed: check the table's rows, and write again under another name"
         )
@@ -103,7 +104,7 @@ def seal(
 ) -> Sealed:
     """Fixes the attempts whose chunks are written. Raises ValueError."""
     if txn.get(load_key(load)) != opened:
-        raise ValueError(GIVEN_UP)
+        raise wrong_state(GIVEN_UP)
     counted = (keys.number(n) for part in staged for n in (part.attempt, part.chunks))
     sealed = Sealed(load, opened + b"".join(counted))
     txn.put(load_key(load), sealed.record)
@@ -180,7 +181,7 @@ def _move_one(
     txn.delete(key)
     table = context.session.services.schemas.table_by_id(txn, into) if into else None
     if into and table is None:
-        raise ValueError(GIVEN_UP)
+        raise wrong_state(GIVEN_UP)
     return Result(affected=staging.insert_chunk(context, options, chunk, table))
 
 
@@ -235,7 +236,7 @@ def _swap_in(session: Session, sealed: Sealed, options: Mapping[str, str], unnam
         txn.put(load_key(sealed.load), renewed.record)
         info = meta.get_table(txn, unnamed)
         if info is None:
-            raise ValueError(GIVEN_UP)
+            raise wrong_state(GIVEN_UP)
         return truncate.ids_of(info)
 
     ids = session.services.store.transact(renew)

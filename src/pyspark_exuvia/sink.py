@@ -31,7 +31,8 @@ from exuvia.kv import keys
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.result import Result
 from exuvia.sql.statement.context import Context
-from pyspark_exuvia import staging
+from pyspark_exuvia import staging, upserts
+from pyspark_exuvia.errors import shows_errors, wrong_state
 from pyspark_exuvia.staging import Staged
 from pyspark_exuvia.table import named_table, store_of
 
@@ -45,6 +46,7 @@ class StagedBatch(Staged):
     query: str = ""
 
 
+@shows_errors
 class StreamWriter(DataSourceStreamArrowWriter):
     """Writes micro-batches. Spark creates one writer to plan a batch and one to commit it. Raises
     ValueError, Refused 1049, 1054, 1146."""
@@ -52,6 +54,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: Mapping[str, str], planned: StructType, overwrite: bool) -> None:
         self._options = dict(options)
         self._overwrite = overwrite
+        upserts.require_append(self._options, overwrite)
         self._table = ".".join(named_table(options))
         staging.require_fitting(store_of(options), options, planned)
         self._load = secrets.randbits(63)
@@ -69,7 +72,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def _require_not_written(self, query: str, batch: int, txn: Transaction) -> None:
         if self._is_written(txn, query, batch):
-            raise ValueError(f"batch {batch} of query {query} is in the table: a late attempt")
+            raise wrong_state(f"batch {batch} of query {query} is in the table: a late attempt")
         txn.require(self._mark(query))
         if txn.get(staging.load_key(self._load)) is None:
             txn.insert(staging.load_key(self._load), keys.number(staging.now()))
@@ -122,5 +125,5 @@ def _query_and_batch() -> tuple[str, int]:
     query = context.getLocalProperty(_QUERY) if context is not None else None
     batch = context.getLocalProperty(_BATCH) if context is not None else None
     if not query or batch is None:
-        raise ValueError(f"Spark does not say of which streaming query a task is ({_QUERY})")
+        raise wrong_state(f"Spark does not say of which streaming query a task is ({_QUERY})")
     return query, int(batch)

@@ -22,7 +22,6 @@ from pyspark.sql.types import StructType
 
 from exuvia.base.clock import SystemClock
 from exuvia.base.mysql_errors import ErrBadField, ErrOptOnTemporaryTable
-from exuvia.base.types import FieldType, Flag, TypeCode
 from exuvia.catalog import meta
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import SchemaState
@@ -36,13 +35,14 @@ from exuvia.kv.transaction import Transaction
 from exuvia.node import embedded
 from exuvia.node.assemble import EVALUATOR
 from exuvia.sql import planner
-from exuvia.sql.nodes import Insert, TableName
 from exuvia.sql.parse.text import parse
-from exuvia.sql.result import BIGINT, BINARY, DOUBLE, OutputColumn, Result, text_type
+from exuvia.sql.result import Result
 from exuvia.sql.session.session import Session
 from exuvia.sql.statement.context import Context
-from exuvia.sql.statement.plan import Plan
 from exuvia.sql.write.insert import InsertQuery
+from pyspark_exuvia import upserts
+from pyspark_exuvia.errors import wrong_option, wrong_state
+from pyspark_exuvia.staged_rows import WRITABLE_TYPES, StagedRows
 from pyspark_exuvia.table import close_store, named_table
 
 CHUNK_BYTES = 1 << 20
@@ -51,7 +51,6 @@ NAMES_KEPT_S = 30 * 86_400
 MARKS_KEPT_S = 365 * 86_400
 """How long marks of streams are kept; a stopped stream may resume late (sink.py)."""
 _REMOVED_AT_ONCE = 64
-_TEXT = text_type(65535)
 
 
 @dataclass
@@ -84,9 +83,10 @@ def require_fitting(store: Store, options: Mapping[str, str], planned: StructTyp
     for column in planned.fields:
         if column.name.lower() not in public:
             raise ErrBadField(column.name, "field list")
-        if column.dataType.typeName() not in _WRITABLE_TYPES:
+        if column.dataType.typeName() not in WRITABLE_TYPES:
             kind = column.dataType.simpleString()
-            raise ValueError(f"column '{column.name}': {kind} is no type of a table's column")
+            raise wrong_option(f"column '{column.name}': {kind} is no type of a table's column")
+    upserts.require_key(table, options, planned.names)
 
 
 def quoted(name: str) -> str:
@@ -158,23 +158,31 @@ def insert_chunks(
     if overwrite:
         [delete] = parse(f"DELETE FROM {quoted(database)}.{quoted(table)}")
         planner.plan(delete, context).run(context)
-    affected = 0
+    require_distinct(context, options, staged)
+    chunks = _chunks_at(context.txn, staged)
+    return Result(affected=sum(insert_chunk(context, options, chunk) for chunk in chunks))
+
+
+def require_distinct(context: Context, options: Mapping[str, str], staged: Sequence[bytes]) -> None:
+    """Requires that an upsert has each key once. Raises 1062."""
+    upserts.require_distinct(context, options, partial(_chunks_at, context.txn, staged))
+
+
+def _chunks_at(txn: Transaction, staged: Sequence[bytes]) -> Iterator[bytes]:
     for key in staged:
-        chunk = context.txn.get(key)
+        chunk = txn.get(key)
         if chunk is None:
-            raise ValueError("the write was given up: its rows are gone")
-        affected += insert_chunk(context, options, chunk)
-    return Result(affected=affected)
+            raise wrong_state("the write was given up: its rows are gone")
+        yield chunk
 
 
 def insert_chunk(
     context: Context, options: Mapping[str, str], chunk: bytes, into: Table | None = None
 ) -> int:
     """Inserts a chunk's rows and returns their number. `into`: the unnamed table, if any."""
-    database, table = named_table(options)
-    rows = _StagedRows(pa.ipc.open_stream(chunk).read_all())
-    node = Insert(table=TableName(table, database), columns=rows.names)
-    return InsertQuery(node, rows, context, table=into).run(context).affected
+    rows = StagedRows(chunk)
+    node, rule = upserts.insert_of(context, options, rows.names)
+    return InsertQuery(node, rows, context, table=into, rule=rule).run(context).affected
 
 
 def _chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
@@ -251,56 +259,3 @@ def _older(txn: Transaction, prefix: bytes, than_s: int) -> list[bytes]:
     return [
         key for key, since in txn.scan(keys.span_of(prefix)) if keys.read_number(since[:8]) < than_s
     ]
-
-
-# -- rows ------------------------------------------------------------------------------------------
-
-
-class _StagedRows(Plan):
-    """A chunk as the source of an INSERT ... SELECT; times are texts in UTC."""
-
-    def __init__(self, table: pa.Table) -> None:
-        self.names = tuple(table.column_names)
-        self._table = table
-        self.columns = [OutputColumn(column.name, _type_of(column.type)) for column in table.schema]
-
-    def run(self, context: Context) -> Result:
-        columns = [_values(column) for column in self._table.columns]
-        return Result(self.columns, [list(row) for row in zip(*columns, strict=True)])
-
-
-_WRITABLE_TYPES = (
-    *("boolean", "byte", "short", "integer", "long", "float", "double", "decimal", "binary"),
-    *("string", "char", "varchar", "date", "timestamp", "timestamp_ntz", "void"),
-)
-
-
-def _type_of(kind: pa.DataType) -> FieldType:
-    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
-        return BIGINT
-    if pa.types.is_floating(kind):
-        return DOUBLE
-    if pa.types.is_decimal(kind):
-        flag = int(Flag.BINARY)
-        return FieldType(Tp=TypeCode.NEWDECIMAL, Flag=flag, Flen=kind.precision, Decimal=kind.scale)
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return BINARY
-    return _TEXT
-
-
-def _values(column: pa.ChunkedArray) -> list[object]:
-    kind = column.type
-    convert: Callable[[pa.ChunkedArray], pa.ChunkedArray] = _CONVERTED.get(kind.id, lambda c: c)
-    values: list[object] = convert(column).to_pylist()
-    return values
-
-
-def _timestamps(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return column.cast(pa.int64()).cast(pa.timestamp(column.type.unit)).cast(pa.string())
-
-
-_CONVERTED: dict[int, Callable[[pa.ChunkedArray], pa.ChunkedArray]] = {
-    pa.bool_().id: lambda column: column.cast(pa.int8()),
-    pa.date32().id: lambda column: column.cast(pa.string()),
-    pa.timestamp("us").id: _timestamps,
-}

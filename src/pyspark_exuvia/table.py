@@ -33,7 +33,7 @@ from pyspark.sql import types as spark
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from exuvia.base.mysql_errors import ErrOptOnTemporaryTable, ErrTableDefChanged
+from exuvia.base.mysql_errors import ErrBadField, ErrOptOnTemporaryTable, ErrTableDefChanged
 from exuvia.base.types import Family, FieldType, TypeCode, unpack_date, unpack_datetime
 from exuvia.catalog import decimals
 from exuvia.catalog.codec import row_batch
@@ -51,6 +51,7 @@ from exuvia.node.assemble import EVALUATOR
 from exuvia.pipeline import moment
 from exuvia.pipeline.moment import view_of
 from exuvia.sql.access.choose import shown_indexes
+from pyspark_exuvia.errors import shows_errors, wrong_option
 from pyspark_exuvia.filters import Condition, Narrowed, conditions_of, narrowed
 
 _stores: dict[tuple[str, int], Store] = {}
@@ -60,7 +61,7 @@ def store_of(options: Mapping[str, str]) -> Store:
     """Returns the store of the options. Raises ValueError without a `url`, Unavailable."""
     url = options.get("url")
     if not url:
-        raise ValueError('.option("url", "lmdb:///folder") is missing')
+        raise wrong_option('.option("url", "lmdb:///folder") is missing')
     key = (url, os.getpid())
     if key not in _stores:
         if url.startswith("lmdb:"):
@@ -262,7 +263,7 @@ def named_table(options: Mapping[str, str]) -> tuple[str, str]:
     """Returns database and table. Raises ValueError."""
     database, _, name = options.get("dbtable", "").partition(".")
     if not name:
-        raise ValueError('.option("dbtable", "database.table") is missing')
+        raise wrong_option('.option("dbtable", "database.table") is missing')
     return database, name
 
 
@@ -278,7 +279,7 @@ def choose(
     public = {column.name.L for column in table.columns}
     for column_name in names:
         if column_name.lower() not in public:
-            raise ValueError(f"table {database}.{name} has no column '{column_name}'")
+            raise ErrBadField(column_name, "option columns")
     return Choice(table, [table.position(column_name) for column_name in names])
 
 
@@ -290,6 +291,7 @@ class Ranges(NamedTuple):
     ranges: tuple[tuple[int, Span], ...]  # each with the (physical) table's id
 
 
+@shows_errors
 class TableReader(DataSourceReader):
     """Reads a table as batches. `planned`: the columns that Spark planned with."""
 
@@ -352,6 +354,7 @@ class TableReader(DataSourceReader):
         return choice
 
 
+@shows_errors
 class FilteredReader(TableReader):
     """A TableReader that accepts Spark's filters. Spark refuses such a reader unless
     `spark.sql.python.filterPushdown.enabled` is set."""

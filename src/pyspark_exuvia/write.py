@@ -33,13 +33,15 @@ from exuvia.kv.transaction import Transaction
 from exuvia.sql.result import Result
 from exuvia.sql.session.session import Session
 from exuvia.sql.statement.context import Context
-from pyspark_exuvia import parts, staging
+from pyspark_exuvia import parts, staging, upserts
+from pyspark_exuvia.errors import shows_errors, wrong_option, wrong_state
 from pyspark_exuvia.staging import Staged, load_key
 from pyspark_exuvia.table import named_table, store_of
 
 LONGEST_NAME = 64
 
 
+@shows_errors
 class TableWriter(DataSourceArrowWriter):
     """Writes a DataFrame. Made where the query is planned; copies are sent to the tasks and to the
     process that commits. Raises ValueError, Refused 1049, 1054, 1146."""
@@ -49,8 +51,9 @@ class TableWriter(DataSourceArrowWriter):
         self._overwrite = overwrite
         text = self._options.get("writeid", "")
         if len(text) > LONGEST_NAME:
-            raise ValueError(f"a writeId has at most {LONGEST_NAME} characters")
+            raise wrong_option(f"a writeId has at most {LONGEST_NAME} characters")
         self._name = parts.WriteName(text, *named_table(options)) if text else None
+        upserts.require_append(self._options, overwrite)
         self._in_parts = not overwrite and not _is_atomic(self._options)
         store = store_of(options)
         staging.require_fitting(store, options, planned)
@@ -79,6 +82,8 @@ class TableWriter(DataSourceArrowWriter):
                 parts.resume(session, unfinished, self._options, self._name)
                 staging.give_up(session.services.store, self.load)
             elif self._in_parts:
+                chunks = staging.chunks_of(staged)
+                session.look(lambda c: staging.require_distinct(c, self._options, chunks))
                 self._move(session, staged)
             else:
                 self._insert_or_replace(session, staged)
@@ -110,7 +115,7 @@ class TableWriter(DataSourceArrowWriter):
     def _insert(self, staged: Sequence[bytes], context: Context) -> Result:
         txn = context.txn
         if txn.get(load_key(self.load)) != self._opened:
-            raise ValueError(parts.GIVEN_UP)
+            raise wrong_state(parts.GIVEN_UP)
         txn.put(load_key(self.load), keys.number(0))
         if self._name:
             name = parts.written_key(self._name)
@@ -152,5 +157,5 @@ def _is_atomic(options: Mapping[str, str]) -> bool:
     """Returns the option `atomic`. Raises ValueError."""
     text = options.get("atomic", "true").lower()
     if text not in ("true", "false"):
-        raise ValueError(f'atomic is "true" or "false", not "{text}"')
+        raise wrong_option(f'atomic is "true" or "false", not "{text}"')
     return text == "true"

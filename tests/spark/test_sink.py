@@ -57,6 +57,7 @@ def drain(
     then: Callable[[DataFrame], DataFrame] = as_it_is,
     mode: str = "append",
     schema: str = "id LONG, file INT",
+    **options: str,
 ) -> None:
     """Returns all rows written, a file a batch. Raises the error that ended the query."""
     source = store.spark.session().readStream.schema(schema).option("maxFilesPerTrigger", 1)
@@ -65,6 +66,7 @@ def drain(
         writer.option("url", store.url)
         .option("dbtable", f"sink.{table}")
         .option("checkpointLocation", str(folder / "checkpoint"))
+        .options(**options)
         .outputMode(mode)
         .trigger(availableNow=True)
         .start()
@@ -114,12 +116,17 @@ def test_a_batch_that_violates_a_rule_is_not_written(spark_store, session, tmp_p
     run(session, "CREATE TABLE ruled (id BIGINT PRIMARY KEY, file INT)")
     run(session, "INSERT INTO ruled VALUES (7, 0)")
     arrive(tmp_path, 1, 6, 7)
-    with pytest.raises(Exception, match=r"Duplicate entry '7' for key 'ruled\.PRIMARY'"):
+    with pytest.raises(Exception, match="ruled") as failed:
         drain(spark_store, tmp_path, "ruled")
+    first = str(failed.value).splitlines()[0]
+    assert "1062 (23000): Duplicate entry '7' for key 'ruled.PRIMARY'" in first
     assert rows(session, "SELECT * FROM ruled") == [[7, 0]] and not left(spark_store)
     run(session, "DELETE FROM ruled")
     drain(spark_store, tmp_path, "ruled")
     assert rows(session, "SELECT * FROM ruled ORDER BY id") == [[6, 1], [7, 1]]
+    arrive(tmp_path, 2, 7, 8)
+    drain(spark_store, tmp_path, "ruled", onDuplicate="update")
+    assert rows(session, "SELECT * FROM ruled ORDER BY id") == [[6, 1], [7, 2], [8, 2]]
 
 
 def test_complete_mode_replaces_and_update_mode_is_refused(spark_store, session, tmp_path):

@@ -81,6 +81,28 @@ def test_a_duplicate_key_is_1062_and_nothing_is_written(spark_store, session):
     assert not left(spark_store)
 
 
+def test_an_upsert_from_many_tasks(spark_store, session):
+    """Rows of many tasks are updated or inserted, and an error's first line has MySQL's code."""
+    run(session, "CREATE TABLE up (id INT PRIMARY KEY, a INT UNIQUE, b VARCHAR(9) DEFAULT 'd')")
+    run(session, "INSERT INTO up VALUES (77, 500, 'old'), (1000, 1000, 'other')")
+    frame = spark_store.spark.session().range(200).selectExpr("id", "id + 1 a").repartition(3)
+    for how, first in (("ignore", 500), ("update", 78)):
+        save(spark_store, frame, "up", onDuplicate=how)
+        assert rows(session, "SELECT COUNT(*), SUM(id) FROM up") == [[201, 199 * 100 + 1000]]
+        assert rows(session, "SELECT a, b FROM up WHERE id = 77") == [[first, "old"]]
+    for columns, error in (
+        (["id + 50 id", "id a"], "1062 (23000): Duplicate entry"),
+        (["id % 150 id"], "1062 (23000): Duplicate entry"),
+        (["id nope"], "1054 (42S22): Unknown column 'nope' in 'field list'"),
+    ):
+        with pytest.raises(Exception, match=r"1062|1054") as failed:
+            save(spark_store, frame.selectExpr(*columns), "up", onDuplicate="update")
+        assert error in str(failed.value).splitlines()[0]
+    assert rows(session, "SELECT COUNT(*) FROM up") == [[201]]
+    run(session, "ADMIN CHECK TABLE up")
+    assert not left(spark_store)
+
+
 def test_columns_that_cannot_be_written_are_refused_before_any_task(spark_store, session):
     run(session, "CREATE TABLE strict (id INT PRIMARY KEY)")
     spark = spark_store.spark.session()

@@ -158,6 +158,23 @@ def refuse_conflicts(
     _refuse_taken(txn, table, entries, row, {handle} if own is None else {handle, own})
 
 
+def holder(txn: Transaction, table: Table, row: Row, index: IndexInfo | None) -> Duplicate | None:
+    """Returns 1062 for the row's key in one unique index, with the handle of the row that has it.
+
+    None if the key is free or has a NULL. Without an index: the clustered primary key."""
+    row = _changed(table, _completed(table, row, None))
+    if index is None:
+        handle = key_codec.handle_of(table, row)
+        key = table.row_prefix + handle
+        return None if txn.get(key) is None else _primary_taken(table, row, key, handle)
+    form = table.form(index)
+    try:
+        _refuse_taken(txn, table, _entries(row, b"", [form]), row, set())
+    except Duplicate as duplicate:
+        return duplicate
+    return None
+
+
 def insert_new(
     txn: Transaction,
     table: Table,

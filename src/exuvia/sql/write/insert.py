@@ -12,6 +12,8 @@ If a key is already in use:
 
     INSERT          1062, the statement is undone      REPLACE             deletes the other row
     INSERT IGNORE   a warning, the row is left out     ON DUPLICATE KEY    changes the other row
+    KeyRule         leaves the row out or changes the other row, for one unique key; other unique
+                    keys are 1062 (upserts by Spark)
 
 AUTO_INCREMENT: NULL and 0 take the next id; an explicit value raises the counter.
 
@@ -53,7 +55,7 @@ from exuvia.base.types import INTEGER_BITS, Family, TypeCode, Value
 from exuvia.catalog import writer
 from exuvia.catalog.autoid import counter_bits, random_column, scattered
 from exuvia.catalog.convert import values
-from exuvia.catalog.model import ColumnInfo
+from exuvia.catalog.model import ColumnInfo, IndexInfo
 from exuvia.catalog.model import name as named
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
@@ -630,14 +632,17 @@ class InsertQuery(Plan):
         context: Context,
         more: int = 0,
         table: Table | None = None,
+        rule: "KeyRule | None" = None,
     ) -> None:
         """`more`: the number of the query's columns that are only read. `table`: the target, if it
-        is not the table of the statement's name."""
+        is not the table of the statement's name. `rule` replaces the statement's reaction to
+        duplicates."""
         self._target = _target(node, context.binding, table)
         _demand(node, self._target, context)
         self.query = query
         self._rules = strictness(context.binding, node.ignore)
-        self._policy = _policy(node)
+        self._policy = _policy(node) if rule is None else "insert"
+        self._rule = rule
         self._width = len(query.columns) - more
         read = query.columns[self._width :]
         self._changes = _changes(node, self._target, context.binding, self._rules, read)
@@ -657,7 +662,7 @@ class InsertQuery(Plan):
     def run(self, context: Context) -> Result:
         """Reads all rows, then writes them. The metadata lock is taken before the read."""
         self._rules.begin(context)
-        inserting = RowInserter(self._target, self._policy, context, self._changes)
+        inserting = RowInserter(self._target, self._policy, context, self._changes, self._rule)
         rows = list(self.query.run(context).rows)
         inserting.reserve(len(rows))
         for number, selected_row in enumerate(rows, 1):
@@ -675,17 +680,33 @@ MOST_REPLACED = 64
 MANY_IDS = 1 << 30
 
 
+class KeyRule(NamedTuple):
+    """The reaction to rows whose key in one unique index is taken.
+
+    `by`: None for the clustered primary key. `updates`: whether the other row is changed by the
+    statement's assignments; otherwise the new row is left out."""
+
+    by: IndexInfo | None
+    updates: bool
+
+
 class RowInserter:
     """One run of an INSERT. `policy`: insert, ignore, replace or update."""
 
     def __init__(
-        self, target: InsertTarget, policy: str, context: Context, changes: Assignments | None
+        self,
+        target: InsertTarget,
+        policy: str,
+        context: Context,
+        changes: Assignments | None,
+        rule: KeyRule | None = None,
     ) -> None:
         self._target = target
         self._table: Table = target.table
         self._policy = policy
         self._context = context
         self._changes = changes
+        self._rule = rule
         self._ids = context.ids_of(self._table.info)
         settings = context.session.settings
         is_random = target.random is not None
@@ -700,7 +721,8 @@ class RowInserter:
         self._zero_is_an_id = settings.zero_is_an_id
         self._forced_id = settings.forced_id
         self._writer = RowWriter(self._table, context, target.partitions)
-        is_alone = target.ids_are_handles and policy == "insert" and not context.txn.locks
+        is_alone = target.ids_are_handles and policy == "insert" and rule is None
+        is_alone = is_alone and not context.txn.locks
         self._alone = context.locks if is_alone else None
 
     def reserve(self, rows: int) -> None:
@@ -778,6 +800,8 @@ class RowInserter:
             new_id = self._number(row) if self._target.auto >= 0 else 0
             if self._target.second_auto >= 0:
                 self._number_second(row)
+            if self._rule is not None and self._meets(self._rule, row, number, read):
+                return
             handle = None
             if self._target.is_hidden_id:
                 handle = keys.i64(self._ids.next("rowid"))
@@ -802,6 +826,18 @@ class RowInserter:
             if not self._context.ignores or refused.code not in SKIPPED:
                 raise
             self._context.note(refused.code, refused.message)
+
+    def _meets(self, rule: KeyRule, row: Row, number: int, read: Row | tuple[()]) -> bool:
+        """Whether the row's key is taken, and the rule has been applied."""
+        duplicate = self._writer.holder(row, rule.by)
+        if duplicate is None:
+            return False
+        if rule.updates and self._changes is not None:
+            self._update(duplicate, row, number, read)
+        else:
+            self._duplicates += 1
+            self._writer.keep(duplicate.handle)
+        return True
 
     def _number(self, row: Row) -> int:
         """Sets the AUTO_INCREMENT column. Returns the generated id, or 0 for an explicit one."""

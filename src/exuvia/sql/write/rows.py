@@ -59,7 +59,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import Value
 from exuvia.catalog import reader, writer
 from exuvia.catalog.autoid import counter_bits, give_number, is_numbered_soon, random_column
-from exuvia.catalog.model import DUTIES, PartitionInfo, ReferOption, SchemaState
+from exuvia.catalog.model import DUTIES, IndexInfo, PartitionInfo, ReferOption, SchemaState
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
 from exuvia.kv.transaction import Transaction
@@ -210,6 +210,12 @@ class PartitionWrites:
         self._count(part, 1)
         if self._siblings is not None:
             self._siblings.put(part, handle, row)
+
+    def holder(self, row: Row, index: IndexInfo | None) -> Duplicate | None:
+        """Like `RowWriter.holder`. Raises 1526, 1748."""
+        part = self._part_of(row)
+        duplicate = writer.holder(self._context.txn, part, row, index)
+        return None if duplicate is None else _qualified(part, duplicate)
 
     def update(self, handle: bytes, old: Row, new: Row) -> None:
         """Updates a row, in place or by a move. Raises Duplicate, 1526, 1748."""
@@ -478,6 +484,15 @@ class RowWriter:
         self._modified += 1
         if self._late is not None:
             self._late.inserted(row)
+
+    def holder(self, row: Row, index: IndexInfo | None) -> Duplicate | None:
+        """Returns 1062 for the row's key in one unique index, None if the key is free. Without an
+        index: the clustered primary key."""
+        if self._computed is not None:
+            self._computed.fill(row)
+        if self._parts is not None:
+            return self._parts.holder(row, index)
+        return writer.holder(self._context.txn, self._table, row, index)
 
     @property
     def takes_new(self) -> bool:
