@@ -50,7 +50,7 @@ test-all: setup-test ## everything but torture: about an hour on 2 cores
 guard: setup-test ## plant the faults of tests/guard/faults.toml, which `make test` must find: make guard FAULTS=epoch
 	@$(BIN)/python tools/guard.py $(FAULTS)
 
-torture: setup-test ## search for faults by seed, 10 minutes: make torture SEED=7 TORTURE_S=60
+torture: setup-test ## search for faults by seed, 10 minutes: make torture SEED=7 TORTURE_S=7200 for two hours
 	@SEED=$(or $(SEED),1) TORTURE_S=$(or $(TORTURE_S),600) $(BIN)/python -m pytest -m torture -s -rs $(TESTS)
 
 check: setup-test ## format, lint, types, layers, documentation

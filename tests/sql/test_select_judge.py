@@ -16,7 +16,6 @@ One seed is one life of one table. A session is in a transaction, another one co
 third changes the schema. The others keep off what the transaction holds: they would wait for it.
 """
 
-import os
 import random
 import time
 from collections import Counter
@@ -29,6 +28,7 @@ from exuvia.base.errors import Refused
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.bind.binding import Binding
 from exuvia.sql.session.session import Session
+from support.budget import SEED, torture_s
 from support.typed_judge import Disagreement, judged, reduced
 from support.world import DONE_S, Later, World, rows, run
 
@@ -463,8 +463,7 @@ def test_what_a_disagreement_needs_is_found() -> None:
 
 @pytest.mark.torture
 def test_a_search_for_spellings_with_two_answers(fronts: list[World]) -> None:
-    seed, end = int(os.environ.get("SEED", "1")) * 1_000_000, time.monotonic()
-    end += float(os.environ.get("TORTURE_S", "120"))
+    seed, end = SEED * 1_000_000, time.monotonic() + torture_s("spellings")
     lives = compared = 0
     while time.monotonic() < end:
         compared += judged(fronts, seed + lives, TYPED_STEPS, frozenset(KNOWN))
@@ -475,8 +474,7 @@ def test_a_search_for_spellings_with_two_answers(fronts: list[World]) -> None:
 
 @pytest.mark.torture
 def test_a_search_for_questions_with_two_answers(world: World) -> None:
-    seed, end = int(os.environ.get("SEED", "1")) * 1_000_000, time.monotonic()
-    end += float(os.environ.get("TORTURE_S", "120"))
+    seed, end = SEED * 1_000_000, time.monotonic() + torture_s("questions")
     lives = asked = 0
     while time.monotonic() < end:
         asked += Life(world, seed + lives).play(STEPS)

@@ -5,7 +5,6 @@ it elsewhere. No room has two bookings for a day, whatever happens to the holder
 nobody waits for a dead one. Rooms of odd numbers are rows, those of even ones are not there.
 """
 
-import os
 import threading
 import time
 from pathlib import Path
@@ -14,6 +13,7 @@ from random import Random
 import pymysql
 import pytest
 
+from support.budget import SEED, torture_s
 from support.node_processes import until
 from support.torture import Nodes, nodes_to_hurt, run
 
@@ -137,6 +137,5 @@ def test_no_room_is_booked_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.torture
 def test_no_room_is_booked_twice_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seconds, seed = float(os.environ.get("TORTURE_S", "600")), int(os.environ.get("SEED", "1"))
     with nodes_to_hurt(tmp_path, monkeypatch) as nodes:
-        play(nodes, seconds / 10, seed)
+        play(nodes, torture_s("bookings"), SEED)

@@ -3,12 +3,10 @@
     p (id, u, v; unique u1, u2 on u)  <-  c (id, p)  by key k, always there
                                       <-  d (id, p)  by key k, dropped and added again and again
 
-The short form has both nodes in this process and takes seconds. `make torture` has real ones, and
-SEED and TORTURE_S: a third of its budget.
+The short form has both nodes in this process and takes seconds. `make torture` has real ones.
 """
 
 import itertools
-import os
 import random
 import threading
 from collections import Counter
@@ -20,6 +18,7 @@ import pymysql
 import pytest
 
 from exuvia.base.errors import Refused
+from support.budget import SEED, torture_s
 from support.node_processes import NodeProcess
 from support.torture import nodes_to_hurt
 from support.world import World
@@ -184,8 +183,6 @@ class Judge:
 
 # -- what holds ------------------------------------------------------------------------------------
 
-SEED = int(os.environ.get("SEED", "1"))
-TORTURE_S = float(os.environ.get("TORTURE_S", "60"))
 SHORT_S = 4.0
 
 
@@ -242,8 +239,9 @@ def test_no_child_is_left_without_its_parent_in_short() -> None:
 def test_no_child_is_left_without_its_parent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    seconds = torture_s("foreign keys")
     with nodes_to_hurt(tmp_path, monkeypatch) as nodes:
         connects = [outside(node) for node in nodes.slots]
-        done = judged(connects, 6, TORTURE_S / 3).done
-    assert done["commits"] > TORTURE_S and done["changes"] > 3
-    assert done["key added"] or TORTURE_S < 100
+        done = judged(connects, 6, seconds).done
+    assert done["commits"] > 3 * seconds and done["changes"] > 3
+    assert done["key added"] or seconds < 33

@@ -27,6 +27,7 @@ from typing import Any
 import pymysql
 import pytest
 
+from support.budget import SEED, torture_s
 from support.node_processes import NodeProcess, until
 from support.torture import Nodes, nodes_to_hurt, run
 
@@ -272,6 +273,6 @@ def test_lists_of_two_nodes(mode: str, calm: Nodes) -> None:
 def test_lists_of_two_nodes_for_long(
     mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seconds, seed = float(os.environ.get("TORTURE_S", "600")), int(os.environ.get("SEED", "1"))
     with nodes_to_hurt(tmp_path, monkeypatch) as nodes:
-        told(play(nodes, mode, seconds / 10, seed, accidents=True), mode, seed)
+        seconds = torture_s(f"histories, {mode}")
+        told(play(nodes, mode, seconds, SEED, accidents=True), mode, SEED)

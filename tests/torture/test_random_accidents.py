@@ -9,8 +9,8 @@ From time to time the accidents stop: every job must end, every table must be wh
 TABLE), hold what its clients wrote, and no child may be without its parent. One seed draws all; the
 machine's own timing is not replayed.
 
-`make torture` runs it for a while, `ACCIDENTS=1200 TORTURE_S=3600 make torture` until there were so
-many (a sixth of them sleeps); `make test` has a dozen. The tables are small, so no JVM is started.
+`make torture` runs it for a while, `ACCIDENTS=1200 TORTURE_S=14400 make torture` until there were
+so many (a sixth of them sleeps); `make test` has a dozen. The tables are small, so no JVM starts.
 """
 
 import json
@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import pymysql
 import pytest
 
+from support.budget import SEED, torture_s
 from support.node_processes import ROOT, NodeProcess, children_of, until
 from support.torture import (
     PATIENCE_S,
@@ -468,14 +469,13 @@ def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
 
 @pytest.mark.long
 def test_a_few_accidents_lose_nothing_and_leave_no_job_behind(nodes: Nodes) -> None:
-    told = play(nodes, os.environ.get("SEED", "1"), accidents=8, a_round=8, seconds=60)
+    told = play(nodes, f"{SEED}", accidents=8, a_round=8, seconds=60)
     assert told.accidents.total() >= 5
     assert told.commits > 20
 
 
 @pytest.mark.torture
 def test_accidents_for_as_long_as_asked_lose_nothing(nodes: Nodes) -> None:
-    seconds = float(os.environ.get("TORTURE_S", "120"))
     most = int(os.environ.get("ACCIDENTS", "1000000"))
-    told = play(nodes, os.environ.get("SEED", "1"), most, a_round=40, seconds=seconds)
+    told = play(nodes, f"{SEED}", most, a_round=40, seconds=torture_s("accidents"))
     assert told.accidents.total() > 10
