@@ -30,8 +30,21 @@ BANNED = {
     "tempfile.TemporaryDirectory": "use private_files.scratch_folder",
     "os._exit": "end the loop that failed",
     "print": "log, or return the text",
+    **dict.fromkeys(
+        (
+            "msgspec.convert",
+            "msgspec.json.Decoder",
+            "msgspec.json.decode",
+            "msgspec.msgpack.Decoder",
+            "msgspec.msgpack.decode",
+        ),
+        "use base/decoding.py, which is safe in threads",
+    ),
 }
 BANNED_MAY: dict[str, str] = {
+    "src/exuvia/base/decoding.py:msgspec.convert": "one class at a time",
+    "src/exuvia/base/decoding.py:msgspec.json.Decoder": "one class at a time",
+    "src/exuvia/base/decoding.py:msgspec.msgpack.Decoder": "one class at a time",
     "src/exuvia/base/private_files.py:tempfile.mkdtemp": "scratch_folder",
     "src/exuvia/cli/demo/clients.py:time.time": "a client program of its own, not logic",
     "src/exuvia/cli/demo/story.py:time.time": "compares its own clock with its clients'",

@@ -20,6 +20,7 @@ from urllib.parse import quote
 import msgspec
 
 from exuvia.base import private_files
+from exuvia.base.decoding import from_json
 from exuvia.base.errors import Unavailable
 from exuvia.catalog.bootstrap import FORMAT_VERSION
 from exuvia.catalog.model import DatabaseInfo, TableInfo
@@ -164,7 +165,7 @@ def _decoded(folder: str, kind: type[Kind]) -> Kind:
 
 def _decoded_from(folder: str, raw: bytes, kind: type[Kind]) -> Kind:
     try:
-        return msgspec.json.decode(raw, type=kind)
+        return from_json(raw, kind)
     except msgspec.MsgspecError as error:
         raise Unavailable(f"{folder}/{RECORD} cannot be read: {error}") from error
 

@@ -32,6 +32,7 @@ from exuvia.backup import columns as parquet
 from exuvia.backup import text
 from exuvia.backup.folder import RowsFile, hasher
 from exuvia.base import private_files
+from exuvia.base.decoding import from_msgpack
 from exuvia.base.errors import ExuviaError, Unavailable
 from exuvia.base.limits import COLD_INLINE, INLINE_ROWS
 from exuvia.catalog.codec import row_batch
@@ -366,7 +367,7 @@ def run_bundle(
 ) -> Iterator[bytes]:
     """Yields the encoded answers of encoded tasks of one kind and one store. `opened`: that store,
     if this process has it open."""
-    tasks = [msgspec.msgpack.decode(raw, type=RowsTask) for raw in bundle]
+    tasks = [from_msgpack(raw, RowsTask) for raw in bundle]
     if not tasks:
         return
     at = nullcontext(opened) if opened is not None else _opened(tasks[0])
@@ -454,7 +455,7 @@ class RowsCrew:
 
 
 def _decoded_answer(raw: bytes) -> RowsAnswer:
-    return msgspec.msgpack.decode(raw, type=RowsAnswer)
+    return from_msgpack(raw, RowsAnswer)
 
 
 def bundled(encoded: Sequence[bytes], at_once: int) -> list[list[bytes]]:

@@ -268,7 +268,7 @@ ErrGlobalVariable = MySQLError(
 )
 ErrWrongValueForVar = MySQLError(1231, "42000", "Variable '%s' can't be set to the value of '%s'")
 ErrWrongTypeForVar = MySQLError(1232, "42000", "Incorrect argument type to variable '%s'")
-ErrNotSupportedYet = MySQLError(1235, "42000", "This version of TiDB doesn't yet support '%s'")
+ErrNotSupportedYet = MySQLError(1235, "42000", "This version of Exuvia doesn't yet support '%s'")
 ErrIncorrectGlobalLocalVar = MySQLError(1238, "HY000", "Variable '%s' is a %s variable")
 ErrWrongFkDef = MySQLError(1239, "42000", "Incorrect foreign key definition for '%s': %s")
 ErrOperandColumns = MySQLError(1241, "21000", "Operand should contain %s column(s)")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from exuvia.base.decoding import json_decoder
 from exuvia.catalog import meta, reader, writer
 from exuvia.catalog.codec import key_codec
 from exuvia.catalog.system_tables import planned
@@ -52,7 +53,7 @@ class AccountAttributes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 
 
 PLAIN = AccountAttributes()
-_decoder = msgspec.json.Decoder(AccountAttributes)
+_decoder = json_decoder(AccountAttributes)
 
 
 def every(txn: Transaction) -> Iterator[tuple[str, str, AccountAttributes]]:

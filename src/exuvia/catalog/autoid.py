@@ -47,6 +47,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from exuvia.base.aside import require_waiting
+from exuvia.base.decoding import json_decoder
 from exuvia.base.errors import Refused, SchemaChanged
 from exuvia.base.mysql_errors import (
     ErrAutoincReadFailed,
@@ -252,7 +253,7 @@ def _full_name(txn: Transaction, table: TableInfo) -> str:
     return f"{database.db_name.O if database else ''}.{table.name.O}"
 
 
-_stored = msgspec.json.Decoder(tuple[int, int, int])
+_stored = json_decoder(tuple[int, int, int])
 
 
 def _counter(txn: Transaction, table_id: int, info: SequenceInfo) -> Counter:

@@ -15,12 +15,14 @@ Values that a non-strict sql_mode stores are members too.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from exuvia.base.decoding import json_decoder
 from exuvia.base.types import INTEGER_BITS, TEXT_BLOBS, Family, FieldType, TypeCode
 from exuvia.catalog import decimals, jsontext
 from exuvia.catalog.columns import Array, Vector
@@ -34,7 +36,7 @@ from exuvia.catalog.convert.values import (
 )
 from exuvia.catalog.temporal import MOST_TIME
 
-_documents = msgspec.json.Decoder()
+_documents = json_decoder(list[Any])
 
 Look = Callable[[Vector, FieldType], Array]
 """Returns a mask that is True for values outside the type. Its values for NULLs are ignored."""

@@ -53,6 +53,7 @@ from typing import Literal
 
 import msgspec
 
+from exuvia.base.decoding import json_decoder
 from exuvia.base.errors import Broken
 from exuvia.base.types import Flag
 from exuvia.catalog.codec.row_codec import brief_layouts, whole_layouts
@@ -71,9 +72,9 @@ from exuvia.kv import keys
 from exuvia.kv.packet import Span
 from exuvia.kv.transaction import Transaction
 
-_links = msgspec.json.Decoder(tuple[Referred, ...])
-_fk_infos = msgspec.json.Decoder(tuple[FkInfo, ...])
-_database = msgspec.json.Decoder(DatabaseInfo)
+_links = json_decoder(tuple[Referred, ...])
+_fk_infos = json_decoder(tuple[FkInfo, ...])
+_database = json_decoder(DatabaseInfo)
 
 
 def child_of(txn: Transaction, link: int) -> int:
@@ -286,8 +287,8 @@ STEP = 1
 TAKEN = 2
 DIFFS_KEPT = 1024
 
-_table = msgspec.json.Decoder(TableInfo)
-_diff = msgspec.json.Decoder(SchemaDiff)
+_table = json_decoder(TableInfo)
+_diff = json_decoder(SchemaDiff)
 
 
 @lru_cache(maxsize=64)

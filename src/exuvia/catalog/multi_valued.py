@@ -21,12 +21,13 @@ from typing import Any
 
 from msgspec import json
 
+from exuvia.base.decoding import json_decoder
 from exuvia.base.types import Family, FieldType, Value
 from exuvia.catalog.convert.values import from_text
 
 KINDS: dict[Family, Any] = {Family.INT: int, Family.UINT: int, Family.FLOAT: float}
 _ONE: dict[type, json.Decoder[Any]] = {
-    kind_: json.Decoder(list[kind_])  # type: ignore[valid-type]
+    kind_: json_decoder(list[kind_])  # type: ignore[valid-type]
     for kind_ in (int, float, str)
 }
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from exuvia.base.decoding import json_decoder
 from exuvia.catalog.model import (
     DatabaseInfo,
     Name,
@@ -78,7 +79,7 @@ class PolicyInfo(msgspec.Struct, frozen=True, kw_only=True):
         return PolicyRef(self.id, self.name)
 
 
-_policy = msgspec.json.Decoder(PolicyInfo)
+_policy = json_decoder(PolicyInfo)
 
 
 def find_policy(txn: Transaction, name: str) -> PolicyInfo | None:
@@ -166,7 +167,7 @@ class _Home(msgspec.Struct):
     exuvia_db: int
 
 
-_home = msgspec.json.Decoder(_Home)
+_home = json_decoder(_Home)
 
 
 def without_policies(info: TableInfo) -> TableInfo:
@@ -245,7 +246,7 @@ _DEFAULT = ResourceGroupInfo(
     ru_per_sec=UNLIMITED,
     burstable="UNLIMITED",
 )
-_group = msgspec.json.Decoder(ResourceGroupInfo)
+_group = json_decoder(ResourceGroupInfo)
 
 
 def find_group(txn: Transaction, name: str) -> ResourceGroupInfo | None:

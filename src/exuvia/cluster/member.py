@@ -43,6 +43,7 @@ import msgspec
 
 from exuvia import __version__
 from exuvia.base.clock import Clock
+from exuvia.base.decoding import json_decoder
 from exuvia.base.errors import Conflict, Deposed
 from exuvia.base.limits import DEFAULT_LEASE_S
 from exuvia.base.waits import SILENT
@@ -81,7 +82,7 @@ class MemberInfo(msgspec.Struct, frozen=True, kw_only=True):
         return f"node {self.address or self.id}"
 
 
-_row = msgspec.json.Decoder(MemberInfo)
+_row = json_decoder(MemberInfo)
 
 
 @lru_cache(maxsize=256)

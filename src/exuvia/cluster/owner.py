@@ -23,6 +23,7 @@ from functools import lru_cache, partial
 
 import msgspec
 
+from exuvia.base.decoding import json_decoder
 from exuvia.base.errors import Conflict, Deposed
 from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.base.waits import NO_OWNER, NO_OWNER_YET, OWNER_ENDED, OWNER_SILENT
@@ -43,7 +44,7 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
     since: int
 
 
-_owner = msgspec.json.Decoder(Owner)
+_owner = json_decoder(Owner)
 
 
 @lru_cache(maxsize=16)

@@ -45,6 +45,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from exuvia.base.clock import Clock
+from exuvia.base.decoding import from_json, json_decoder
 from exuvia.base.errors import Conflict, Deposed, ExuviaError, Refused, Unavailable
 from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.cluster import member as members
@@ -140,8 +141,8 @@ class Posted(msgspec.Struct, frozen=True, kw_only=True):
     reply: msgspec.Raw = msgspec.Raw(b"null")
 
 
-_question = msgspec.json.Decoder(Question)
-_posted = msgspec.json.Decoder(Posted)
+_question = json_decoder(Question)
+_posted = json_decoder(Posted)
 _encode = msgspec.json.encode
 
 
@@ -233,11 +234,11 @@ class Asking:
             if answer is None:
                 silent[member_id] = "has not answered" if self._lives(member_id) else ENDED
             elif answer.startswith(_FAILURE):
-                failure = msgspec.json.decode(answer[len(_FAILURE) :], type=Failure)
+                failure = from_json(answer[len(_FAILURE) :], Failure)
                 silent[member_id] = f"cannot answer: {failure.text}"
             else:
                 try:
-                    replies[member_id] = msgspec.json.decode(answer, type=topic.reply)
+                    replies[member_id] = from_json(answer, topic.reply)
                 except msgspec.DecodeError as error:
                     silent[member_id] = f"gives an answer that this node cannot read: {error}"
         return Answers(replies, silent)
@@ -318,7 +319,7 @@ class Asking:
             )
         if posting.code:
             raise Refused(posting.code, posting.state, posting.text)
-        reply: Reply = msgspec.json.decode(posting.reply, type=topic.reply)
+        reply: Reply = from_json(posting.reply, topic.reply)
         return reply
 
     def _lives(self, member_id: str) -> bool:
@@ -450,7 +451,7 @@ class Answering:
         try:
             if handler is None:
                 raise ErrUnknown(f"unknown question: {question.kind}")
-            body = msgspec.json.decode(question.body, type=handler.topic.body)
+            body = from_json(question.body, handler.topic.body)
             if isinstance(handler, SlowHandler):
                 return _encode(handler.answer(body, stop))
             return _encode(handler.answer(body))
@@ -546,7 +547,7 @@ class OwnerAnswering(Generic[Body, Reply]):
     def _do(self, number: int, question: Posted) -> None:
         failure, reply = Failure(), b"null"
         try:
-            order = msgspec.json.decode(question.order, type=self._topic.body)
+            order = from_json(question.order, self._topic.body)
             reply = _encode(self._answer(order, self._stop_of(number)))
         except (Deposed, Conflict):
             raise

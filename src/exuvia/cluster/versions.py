@@ -56,6 +56,7 @@ from typing import NamedTuple
 import msgspec
 
 from exuvia.base.clock import Clock, SystemClock
+from exuvia.base.decoding import json_decoder
 from exuvia.base.errors import Conflict, Deposed, Refused
 from exuvia.base.mysql_errors import ErrQueryInterrupted
 from exuvia.base.waits import NO_ANSWER, TRANSACTION
@@ -287,8 +288,8 @@ Place = tuple[int, int]
 NOTHING: Place = (0, 0)
 UNNUMBERED = sys.maxsize
 
-_announcement = msgspec.json.Decoder(Announcement)
-_blockers = msgspec.json.Decoder(list[Blocker])
+_announcement = json_decoder(Announcement)
+_blockers = json_decoder(list[Blocker])
 
 
 def ack_key(job_id: int, member_id: str) -> bytes:

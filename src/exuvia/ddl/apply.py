@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from exuvia.base.decoding import json_decoder
 from exuvia.base.errors import Broken
 from exuvia.catalog import meta
 from exuvia.catalog.model import PartitionDefinition, TableInfo, evolve
@@ -388,7 +389,7 @@ class _Mini(msgspec.Struct):
     exuvia_physical: int = 0
 
 
-_decoder = msgspec.json.Decoder(_Mini)
+_decoder = json_decoder(_Mini)
 
 
 def changes_of(txn: Transaction, event: JobEvent) -> list[SchemaChange]:

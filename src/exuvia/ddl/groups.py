@@ -42,6 +42,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from exuvia.base.decoding import json_decoder
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrNoSuchTable, ErrUnknown
 from exuvia.catalog import meta
@@ -102,7 +103,7 @@ class GroupStatus(NamedTuple):
         return "completing" if self.group.completing else "open"
 
 
-_group = msgspec.json.Decoder(Group)
+_group = json_decoder(Group)
 
 
 def _put(txn: Transaction, group: Group) -> None:

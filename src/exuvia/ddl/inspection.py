@@ -27,6 +27,7 @@ import msgspec
 from msgspec.structs import replace
 
 from exuvia.base.clock import Clock
+from exuvia.base.decoding import json_decoder
 from exuvia.base.errors import Conflict, Deposed, Unavailable
 from exuvia.base.mysql_errors import ErrDDLJobNotFound, ErrUnknown
 from exuvia.catalog import meta
@@ -123,8 +124,8 @@ class InspectRound(msgspec.Struct, frozen=True):
     is_done: bool = False
 
 
-_inspection = msgspec.json.Decoder(Inspection)
-_round = msgspec.json.Decoder(InspectRound)
+_inspection = json_decoder(Inspection)
+_round = json_decoder(InspectRound)
 _ROUND_KEY = keys.meta("inspectround")
 
 

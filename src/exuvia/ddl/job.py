@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import replace as evolve
 
+from exuvia.base.decoding import from_builtins, json_decoder
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrCancelledDDLJob
 from exuvia.base.types import pack_date, pack_datetime
@@ -560,7 +561,7 @@ def encode(job: Job) -> bytes:
     return msgspec.json.encode(job)
 
 
-_DECODER = msgspec.json.Decoder(Job)
+_DECODER = json_decoder(Job)
 
 
 def decode(job_meta: bytes) -> Job:
@@ -570,7 +571,7 @@ def decode(job_meta: bytes) -> Job:
 
 def arguments(job: Job, kind: type[_Arguments]) -> _Arguments:
     """`raw_args` as the action's own type: a named tuple or a tuple."""
-    return msgspec.convert(job.raw_args, kind)
+    return from_builtins(job.raw_args, kind)
 
 
 def raw(arguments: tuple[object, ...]) -> tuple[object, ...]:

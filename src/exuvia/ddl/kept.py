@@ -13,6 +13,7 @@ from typing import ClassVar, Literal
 
 import msgspec
 
+from exuvia.base.decoding import json_decoder
 from exuvia.catalog.model import ColumnInfo, IndexInfo, TableInfo, evolve
 from exuvia.ddl.snapshot import Fact, FactReader
 from exuvia.kv import keys
@@ -60,7 +61,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
         return self.definition is not None or self.kind == "key"
 
 
-_DECODER = msgspec.json.Decoder(Kept)
+_DECODER = json_decoder(Kept)
 
 
 class IsRetained(Fact[bool], frozen=True):

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from exuvia.base.decoding import json_decoder
 from exuvia.ddl.actions import is_reorg, kind_of
 from exuvia.ddl.job import Job, decode, encode, schema_ids, table_ids
 from exuvia.kv import keys
@@ -114,7 +115,7 @@ LISTS = (DEFAULT_JOB_LIST_KEY, ADD_INDEX_JOB_LIST_KEY)
 _LISTS_ONLY = keys.number(1)  # the store's format before the job tables
 _SWITCH = keys.meta("var", "tidb_enable_concurrent_ddl")
 
-_spans = msgspec.json.Decoder(list[checkpoint.SpanRow])
+_spans = json_decoder(list[checkpoint.SpanRow])
 
 
 def in_use(txn: Transaction) -> bool:

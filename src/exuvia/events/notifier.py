@@ -45,6 +45,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from exuvia.base.decoding import from_json
 from exuvia.base.errors import Broken, Conflict, Deposed, ExuviaError
 from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.catalog import reader, writer
@@ -216,7 +217,7 @@ def troubles(txn: Transaction) -> dict[int, Trouble]:
     """The refused event of each waiting handler, by its id."""
     prefix = keys.meta("handler")
     return {
-        keys.read_number(key[len(prefix) :]): msgspec.json.decode(raw, type=Trouble)
+        keys.read_number(key[len(prefix) :]): from_json(raw, Trouble)
         for key, raw in txn.scan(keys.span_of(prefix))
     }
 
@@ -242,7 +243,7 @@ def skip(txn: Transaction, handler: int, place: tuple[int, int], by: str, at: in
 def skipped(txn: Transaction, handler: int) -> list[Skipped]:
     """The events that operators skipped for the handler, by job."""
     pairs = txn.scan(keys.span_of(keys.meta("skipped", handler)))
-    return [msgspec.json.decode(raw, type=Skipped) for _, raw in pairs]
+    return [from_json(raw, Skipped) for _, raw in pairs]
 
 
 # -- notifier --------------------------------------------------------------------------------------

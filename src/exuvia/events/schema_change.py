@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from exuvia.base.decoding import json_decoder
 from exuvia.catalog.model import ColumnInfo, DatabaseInfo, IndexInfo, TableInfo
 
 
@@ -143,7 +144,7 @@ class WrongKind(TypeError):
     """A getter was called for another kind than the change has: an error of the subscriber."""
 
 
-_decoder = msgspec.json.Decoder(Stored)
+_decoder = json_decoder(Stored)
 
 
 def _without_layouts(info: TableInfo | None) -> TableInfo | None:

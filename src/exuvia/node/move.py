@@ -37,10 +37,9 @@ from contextlib import closing, suppress
 from itertools import groupby, islice
 from typing import NamedTuple
 
-import msgspec
-
 from exuvia import __version__
 from exuvia.base.clock import Clock
+from exuvia.base.decoding import from_json
 from exuvia.base.errors import Broken, ExuviaError, Unavailable
 from exuvia.base.mysql_errors import ErrUnknown
 from exuvia.catalog import bootstrap, meta
@@ -476,7 +475,7 @@ class StoreMove:
             return payload
         if int.from_bytes(key[len(_TABLE_INFOS) :], "big") not in self._ours:
             return payload
-        info = msgspec.json.decode(payload, type=TableInfo)
+        info = from_json(payload, TableInfo)
         return to_json(evolve(info, exuvia_change_log=SchemaState.ABSENT))
 
 

@@ -43,6 +43,7 @@ import msgspec
 
 from exuvia.base.clock import Clock
 from exuvia.base.daily_window import is_open
+from exuvia.base.decoding import json_decoder
 from exuvia.base.errors import Conflict, Deposed, Refused, Unavailable
 from exuvia.base.types import Family, TypeCode, packed_moment
 from exuvia.catalog import meta, reader, writer
@@ -175,7 +176,7 @@ class TtlSummary(msgspec.Struct, frozen=True, omit_defaults=True):
     scan_task_err: str = ""
 
 
-_progress = msgspec.json.Decoder(TtlProgress)
+_progress = json_decoder(TtlProgress)
 
 
 def _put(txn: Transaction, table_name: str, row: Row, key: tuple[object, ...]) -> None:

@@ -32,6 +32,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from exuvia.base.decoding import from_msgpack
 from exuvia.base.errors import Broken
 from exuvia.catalog import reader, writer
 from exuvia.catalog.system_tables import DATABASES, MYSQL_ID, SYSTEM
@@ -388,4 +389,4 @@ def progress_pair(task: Task, progress: TaskProgress) -> tuple[bytes, bytes]:
 def read_progress(txn: Transaction, order: TaskOrder) -> list[TaskProgress]:
     """Returns the progress of this run's tasks."""
     span = k.span_of(k.meta("progress", order.job_id, order.run))
-    return [msgspec.msgpack.decode(raw, type=TaskProgress) for _, raw in txn.scan(span)]
+    return [from_msgpack(raw, TaskProgress) for _, raw in txn.scan(span)]

@@ -26,6 +26,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from exuvia.base.decoding import from_json, from_msgpack
 from exuvia.base.limits import INLINE_ROWS, REORG_BATCH_ROWS, REORG_WORKERS, SPAN_ROWS
 from exuvia.catalog.sysvar import variables
 from exuvia.kv import keys
@@ -80,7 +81,7 @@ class TimeShare(msgspec.Struct, frozen=True, array_like=True):
 def shares_of(txn: Transaction) -> list[tuple[bytes, TimeShare]]:
     """Returns the shares of all drivers, with their keys."""
     span = keys.span_of(keys.meta("share"))
-    return [(key, msgspec.msgpack.decode(raw, type=TimeShare)) for key, raw in txn.scan(span)]
+    return [(key, from_msgpack(raw, TimeShare)) for key, raw in txn.scan(span)]
 
 
 class Dial(Protocol):
@@ -125,7 +126,7 @@ class Variables:
             with self._store.read() as txn:
                 own, speed = read_own(txn, self._job_id), "tidb_ddl_reorg_max_write_speed"
                 payload = txn.get(keys.meta("share", self._job_id)) if self._job_id else None
-                share = None if payload is None else msgspec.msgpack.decode(payload, type=TimeShare)
+                share = None if payload is None else from_msgpack(payload, TimeShare)
                 self._cached = PipelineSettings(
                     own.concurrency or variables.read_int(txn, "tidb_ddl_reorg_worker_cnt"),
                     own.batch_size or variables.read_int(txn, "tidb_ddl_reorg_batch_size"),
@@ -150,7 +151,7 @@ class Variables:
 def read_own(txn: Transaction, job_id: int) -> Own:
     """Returns the settings that an operator gave this job's reorg."""
     payload = txn.get(keys.meta("dial", job_id)) if job_id else None
-    return Own() if payload is None else msgspec.json.decode(payload, type=Own)
+    return Own() if payload is None else from_json(payload, Own)
 
 
 def write_own(txn: Transaction, job_id: int, own: Own) -> None:

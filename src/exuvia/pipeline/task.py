@@ -43,6 +43,7 @@ from typing import Any
 
 import msgspec
 
+from exuvia.base.decoding import from_msgpack
 from exuvia.catalog.model import DatabaseInfo, TableInfo
 from exuvia.catalog.table import Table
 from exuvia.cluster.questions import Topic
@@ -229,9 +230,9 @@ def encode(value: Task | Outcome) -> bytes:
 
 def decode_task(raw: bytes) -> Task:
     """Inverse of `encode`."""
-    return msgspec.msgpack.decode(raw, type=Task)
+    return from_msgpack(raw, Task)
 
 
 def decode_outcome(raw: bytes) -> Outcome:
     """Inverse of `encode`."""
-    return msgspec.msgpack.decode(raw, type=Outcome)
+    return from_msgpack(raw, Outcome)

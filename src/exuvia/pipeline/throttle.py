@@ -38,6 +38,7 @@ from typing import NamedTuple, Protocol, TypeVar
 import msgspec
 import numpy as np
 
+from exuvia.base.decoding import from_msgpack
 from exuvia.base.errors import Deposed, Unavailable
 from exuvia.base.limits import REORG_BATCH_ROWS
 from exuvia.base.waits import CLIENTS_FIRST, NO_BASELINE
@@ -384,7 +385,7 @@ def drivers_in(txn: Transaction) -> dict[bytes, int]:
 def reports_in(txn: Transaction) -> dict[bytes, Latency]:
     """Returns the fronts' last reports, including those for jobs that have ended."""
     span = keys.span_of(keys.meta("latency"))
-    return {key: msgspec.msgpack.decode(raw, type=Latency) for key, raw in txn.scan(span)}
+    return {key: from_msgpack(raw, Latency) for key, raw in txn.scan(span)}
 
 
 class LatencyReports:

@@ -62,6 +62,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from exuvia.base.clock import Clock
+from exuvia.base.decoding import from_json
 from exuvia.base.errors import ExuviaError, Refused
 from exuvia.catalog import meta
 from exuvia.catalog.infoschema import Loader
@@ -573,7 +574,7 @@ async def _form(request: Request, kind: type[_Form]) -> _Form:
         if len(body) > _MOST_BODY:
             raise ValueError(f"the form has more than {_MOST_BODY} bytes")
     try:
-        return msgspec.json.decode(body, type=kind)
+        return from_json(body, kind)
     except msgspec.MsgspecError as error:
         raise ValueError(str(error)) from None
 

@@ -20,8 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-import msgspec
-
+from exuvia.base.decoding import from_json
 from exuvia.base.errors import ExuviaError
 from exuvia.base.mysql_errors import (
     ErrCancelledDDLJob,
@@ -211,7 +210,7 @@ def present_table(txn: Transaction, table_id: int) -> Table | None:
 @lru_cache(maxsize=256)
 def _table(info: bytes, revision: int, database: bytes, database_revision: int) -> Table:
     """Returns one shared Table for equal bytes, so its caches serve every commit and seed."""
-    of = msgspec.json.decode(database, type=DatabaseInfo)
+    of = from_json(database, DatabaseInfo)
     return Table(meta.table_at_rest(info), revision, of, database_revision, EVALUATOR)
 
 

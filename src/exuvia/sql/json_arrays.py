@@ -19,6 +19,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, DecodeError, Meta, UnsetType, defstruct, json
 
+from exuvia.base.decoding import json_decoder
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import (
     ErrExceededMVKeysNum,
@@ -197,7 +198,7 @@ def many_maker(expr: Expr, kind: FieldType) -> Many | None:
     shape: Any = list[element]
     for name in reversed(names):
         shape = defstruct("Place", [("found", shape | UnsetType, UNSET)], rename={"found": name})
-    read, encode = json.Decoder(list[shape]).decode, json.Encoder().encode
+    read, encode = json_decoder(list[shape]).decode, json.Encoder().encode
     is_integer = kind.family in _BOUNDS
 
     def once(elements: list[Any]) -> str:

@@ -41,6 +41,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from exuvia.base.decoding import json_decoder
 from exuvia.base.types import TypeCode
 from exuvia.catalog.model import SchemaState
 from exuvia.catalog.system_tables import LAST_SYSTEM_ID, MYSQL_ID
@@ -102,7 +103,7 @@ class _Table(msgspec.Struct, gc=False):
     temp_table_type: int = 0
 
 
-_decoder = msgspec.json.Decoder(_Table)
+_decoder = json_decoder(_Table)
 
 
 class Facts(msgspec.Struct, frozen=True, gc=False):

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from exuvia.base.decoding import from_json
 from exuvia.base.types import Family, FieldType, TypeCode, Value
 from exuvia.catalog import reader, writer
 from exuvia.catalog.codec.row_codec import Row
@@ -219,7 +220,7 @@ def _text(value: Value, field: FieldType) -> str | None:
 
 def load_many(raw: bytes, fields: Sequence[FieldType]) -> list[Value]:
     """Inverse of `dump_many`."""
-    texts = msgspec.json.decode(raw, type=list[str | None])
+    texts = from_json(raw, list[str | None])
     return [_value(text, field) for text, field in zip(texts, fields, strict=True)]
 
 
@@ -234,6 +235,6 @@ def display_text(raw: bytes, is_index: bool) -> str:
     """The text in SHOW STATS_BUCKETS: several parts of an index in parentheses."""
     if not is_index:
         return raw.decode("utf-8", "backslashreplace")
-    texts = msgspec.json.decode(raw, type=list[str | None])
+    texts = from_json(raw, list[str | None])
     shown_texts = ["NULL" if text is None else text for text in texts]
     return shown_texts[0] if len(texts) == 1 else f"({', '.join(shown_texts)})"

@@ -63,6 +63,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from exuvia.base.decoding import from_builtins
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import (
     ErrBadNull,
@@ -376,7 +377,7 @@ def _converted_column(info: TableInfo, at: int, column: ColumnInfo) -> ColumnCha
     change = column.change_state_info or {}
     source, old = next((n, c) for n, c in enumerate(info.cols) if c.id == change[OLD_COLUMN])
     name = old.name.O
-    moments = msgspec.convert(change.get(MOMENTS, {}), Moments)
+    moments = from_builtins(change.get(MOMENTS, {}), Moments)
     convert_it = converter(old.type, column.type, name, lenient=LENIENT in change, moments=moments)
     null = change.get(NULL_VALUE)
     former_at = next((n for n, c in enumerate(info.cols) if c.id == change.get(KEPT)), -1)

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from exuvia.base.decoding import from_builtins
 from exuvia.base.errors import Refused
 from exuvia.base.limits import INDEXES_PER_TABLE, KEY_PARTS
 from exuvia.base.mysql_errors import (
@@ -106,7 +107,7 @@ def indexes_of(job: Job) -> tuple[IndexInfo, ...]:
 def hidden_columns_wanted(job: Job) -> tuple[ColumnInfo, ...]:
     """The hidden columns of ADD INDEX on expressions, in order."""
     column_lists = (args.get("hidden_cols", ()) for args in job.raw_args)
-    return msgspec.convert(
+    return from_builtins(
         [column for columns in column_lists for column in columns], tuple[ColumnInfo, ...]
     )
 

@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from exuvia.base.decoding import from_builtins
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import (
     ErrDBCreateExists,
@@ -93,7 +94,7 @@ class FlashbackDatabaseArgs(NamedTuple):
 
 def recalled_job_of(job: Job) -> int:
     """The job whose drop RECOVER or FLASHBACK undoes."""
-    return msgspec.convert(job.raw_args[0], Drop).drop_job
+    return from_builtins(job.raw_args[0], Drop).drop_job
 
 
 def recover_table(

@@ -12,8 +12,7 @@ the revision has moved on. At the end the revision is gone and the store refuses
 
 from collections.abc import Collection, Iterable, Sequence
 
-import msgspec
-
+from exuvia.base.decoding import from_builtins
 from exuvia.base.errors import Refused
 from exuvia.base.mysql_errors import ErrTableExists
 from exuvia.catalog.model import (
@@ -60,7 +59,7 @@ ABSENT, PUBLIC = SchemaState.ABSENT, SchemaState.PUBLIC
 
 def table_of(job: Job) -> TableInfo:
     """The table of CREATE TABLE."""
-    return msgspec.convert(job.raw_args[0], TableInfo)
+    return from_builtins(job.raw_args[0], TableInfo)
 
 
 def tables_of(job: Job) -> tuple[TableInfo, ...]:

@@ -18,6 +18,7 @@ import lmdb
 import msgspec
 
 from exuvia.base import private_files
+from exuvia.base.decoding import from_json
 from exuvia.base.errors import Unavailable
 from exuvia.kv import keys as k
 from exuvia.kv.lmdb import compact
@@ -79,7 +80,7 @@ def read(folder: str) -> BackupRecord:
     """The record of the folder's backup. Raises Unavailable."""
     try:
         with open(os.path.join(folder, RECORD), "rb") as file:
-            record = msgspec.json.decode(file.read(), type=BackupRecord)
+            record = from_json(file.read(), BackupRecord)
     except FileNotFoundError:
         raise Unavailable(
             f"{folder} holds no backup: {RECORD}, which is written last, is not there"

@@ -41,6 +41,7 @@ import msgspec
 import numpy as np
 
 from exuvia.base import private_files
+from exuvia.base.decoding import from_json
 from exuvia.kv.lmdb.leaves import Outline
 from exuvia.kv.packet import Span
 
@@ -129,7 +130,7 @@ def read_seen(path: str) -> Seen | None:
     """The last stored report; None without a readable one."""
     try:
         with open(path, "rb") as file:
-            return msgspec.json.decode(file.read(), type=Seen)
+            return from_json(file.read(), Seen)
     except (FileNotFoundError, msgspec.DecodeError):
         return None
 

@@ -34,6 +34,7 @@ from urllib.parse import quote
 import msgspec
 
 from exuvia.base import private_files
+from exuvia.base.decoding import from_json
 from exuvia.base.errors import Unavailable
 
 FORMAT = 1
@@ -84,7 +85,7 @@ def read_place(path: str) -> StorePlace | None:
     """The recorded place, or None."""
     try:
         with open(path, "rb") as file:
-            return msgspec.json.decode(file.read(), type=StorePlace)
+            return from_json(file.read(), StorePlace)
     except FileNotFoundError:
         return None
     except msgspec.DecodeError as error:

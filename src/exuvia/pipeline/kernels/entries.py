@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from msgspec import json
 
+from exuvia.base.decoding import json_decoder
 from exuvia.base.errors import Unavailable
 from exuvia.base.mysql_errors import ErrInvalidUseOfNull
 from exuvia.base.types import FieldType
@@ -519,7 +520,7 @@ def held_by(table: Table, index: IndexInfo, columns: row_batch.Columns) -> row_b
 
 _ROWS = 1_000
 _MANY: dict[type, json.Decoder[Any]] = {
-    element_type: json.Decoder(list[list[element_type]])  # type: ignore[valid-type]
+    element_type: json_decoder(list[list[element_type]])  # type: ignore[valid-type]
     for element_type in (int, float, str)
 }
 

@@ -39,6 +39,7 @@ import msgspec
 import numpy as np
 
 from exuvia.base import private_files
+from exuvia.base.decoding import msgpack_decoder
 from exuvia.base.errors import OutOfSpace, Unavailable
 from exuvia.base.limits import EXCHANGED_ROWS
 from exuvia.base.waits import DISK_RESERVE, SPILL_FAILED, SPILL_LOST
@@ -109,8 +110,8 @@ class Spilled(msgspec.Struct, frozen=True, array_like=True):
     summary: bytes | None
 
 
-_decode_spilled = msgspec.msgpack.Decoder(Spilled).decode
-_decode_runs = msgspec.msgpack.Decoder(tuple[SpilledRun, ...]).decode
+_decode_spilled = msgpack_decoder(Spilled).decode
+_decode_runs = msgpack_decoder(tuple[SpilledRun, ...]).decode
 
 
 def _flat(keys: Keys, skip: int) -> tuple[bytes | memoryview, int, Array | None]:

@@ -11,7 +11,7 @@ nothing is fenced.
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 from zlib import crc32
 
 import msgspec
@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from exuvia.base.decoding import msgpack_decoder
 from exuvia.base.types import Family, FieldType
 from exuvia.catalog.codec import row_batch
 from exuvia.catalog.codec.key_batch import join_rows, part_bytes, sortable
@@ -298,7 +299,7 @@ class Summary:
     @classmethod
     def decode(cls, raw: bytes, samples: int, span: Span, fields: Sequence[FieldType]) -> "Summary":
         """Inverse of `encode`. `fields`: the types of the columns at the parts' positions."""
-        rows, parts, sample = msgspec.msgpack.decode(raw, type=_Encoded)
+        rows, parts, sample = _decode(raw)
         summary = cls(0, samples, span)
         summary.rows = rows
         summary.parts = [
@@ -310,6 +311,7 @@ class Summary:
 
 
 _Encoded = tuple[int, list[tuple[int, int, bytes]], PackedSample]
+_decode: Callable[[bytes], _Encoded] = msgpack_decoder(cast(Any, _Encoded)).decode
 
 
 def positions_of(parts: Iterable[Part]) -> list[int]:

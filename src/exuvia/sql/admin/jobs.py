@@ -19,9 +19,8 @@ Columns of a handler:
 
 from collections.abc import Iterable
 
-import msgspec
-
 from exuvia.base import limits
+from exuvia.base.decoding import from_builtins
 from exuvia.base.errors import Conflict, Refused, Unavailable
 from exuvia.base.mysql_errors import ErrDDLJobNotFound, ErrUnknown
 from exuvia.base.types import Value
@@ -169,7 +168,7 @@ def alter(session: SessionApi, node: AdminAlterJob, text: str) -> Result:
             own[field] = _number(name, value)
             if not least <= own[field] <= most:
                 raise _wrong(f"the value {value} for {name} is out of range [{least}, {most}]")
-        admin.alter(context.txn, node.id, msgspec.convert(own, Own))
+        admin.alter(context.txn, node.id, from_builtins(own, Own))
         return Result()
 
     session.commit()

@@ -36,6 +36,7 @@ import msgspec
 from msgspec.structs import replace as evolve
 from sqlglot import exp
 
+from exuvia.base.decoding import json_decoder
 from exuvia.base.interruption import lengthen
 from exuvia.base.long_work import WINDOW
 from exuvia.base.types import Family, FieldType, Flag, TypeCode, Value
@@ -304,7 +305,7 @@ def _numbers(segments: list[str]) -> tuple[str, list[Sequence[Value]]] | None:
 @lru_cache
 def _decoder(count: int) -> "msgspec.json.Decoder[Any]":
     kind: Any = int if count == 1 else tuple[(int,) * count]  # type: ignore[misc]
-    return msgspec.json.Decoder(list[kind])
+    return json_decoder(list[kind])
 
 
 DECIMAL, OTHER = "d", "t"

@@ -13,8 +13,7 @@ the operators that read the table for it. A function of MySQL that Python comput
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import msgspec
-
+from exuvia.base.decoding import from_json
 from exuvia.sql.access.paths import watched_path
 from exuvia.sql.result import Result
 from exuvia.sql.select.relational import RelationalPlan
@@ -82,7 +81,7 @@ def _profiled(
         if scan.is_repeated:  # known once the query is rendered
             reads[scan.name].info = ", ".join(filter(None, (reads[scan.name].info, "read once")))
     readers = {column: reads[scan.name] for scan in plan.scans for column in scan.columns}
-    (root,) = msgspec.json.decode(profile)["operator"]
+    (root,) = from_json(profile, dict)["operator"]
     below = [_operator(child, readers) for child in root["children"]]
     top = Operator("DuckDB", estimated, DUCKDB, info=f"engine:duckdb, reason:{reason}", below=below)
     top.done.count(len(rows))
