@@ -243,8 +243,16 @@ def new_table(tab: Any, node: NodeProcess, database: str) -> Iterator[None]:
         client.query(f"CREATE DATABASE {database}")
         client.query(f"CREATE TABLE {database}.first (a INT)")
     yield
-    until(lambda: f"{database}.first" in names.inner_text())
-    until(lambda: f"{database}.first" in tab.locator("#history-rows").inner_text())
+    history = tab.locator("#history-rows")
+    for seen in (names, history):
+        until(
+            lambda seen=seen: f"{database}.first" in seen.inner_text(),
+            about=lambda: (
+                f"the page shows {names.inner_text()}\n{history.inner_text()}\n"
+                f"{tab.inner_text('#link')}; the node lists "
+                f"{node.get('/page/tables?name=&database=&table=')}"
+            ),
+        )
 
 
 @contextmanager

@@ -18,9 +18,9 @@ continue meanwhile. A KILL ends a check between two waves.
        been written with foreign_key_checks=OFF, so this is not a fault of the store.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 
-from exuvia.base.errors import Refused
+from exuvia.base.errors import Refused, SchemaChanged, Unavailable
 from exuvia.base.limits import SPAN_ROWS
 from exuvia.base.mysql_errors import (
     ErrKeyDoesNotExist,
@@ -36,7 +36,7 @@ from exuvia.base.types import packed_moment
 from exuvia.catalog import meta, reader
 from exuvia.catalog.autoid import random_column
 from exuvia.catalog.codec import key_codec
-from exuvia.catalog.model import FkInfo, IndexInfo, SchemaState
+from exuvia.catalog.model import IndexInfo, SchemaState
 from exuvia.catalog.table import Table
 from exuvia.catalog.temporal import shift_zone
 from exuvia.cluster import member, owner
@@ -69,7 +69,6 @@ from exuvia.sql.result import BIGINT, Note, OutputColumn, Result, Row
 from exuvia.sql.select import relational
 from exuvia.sql.show.listing import columns_of
 from exuvia.sql.statement.context import Context, SessionApi
-from exuvia.sql.write.foreign_keys import key_linked
 
 
 def show_ddl(context: Context, node: AdminShowDdl) -> Result:
@@ -152,12 +151,32 @@ def check_table(session: SessionApi, node: AdminCheckTable, text: str) -> Result
 
     EXTENDED reads all columns and checks that each value fits its column's type. Raises 8223, 1452,
     1146."""
+    store, fast = session.services.store, _is_fast(session)
     for name in node.tables:
         table = existing_table(session, name, "admin check table")
-        check_whole_table(session.services.store, table, _is_fast(session))
+        table = _checked(session, name, table, lambda table: check_whole_table(store, table, fast))
         if node.extended:
-            _check_types(session, name, table)
+            _checked(session, name, table, lambda table: _check_rule(store, table, "types", 0))
     return Result()
+
+
+def _checked(
+    session: SessionApi, name: TableName, table: Table, check: Callable[[Table], object]
+) -> Table:
+    """The table that the check has passed. Raises its errors, 1146.
+
+    If it fails and the table was changed in the meantime, the new definition is checked. A schema
+    change may have removed what the check read."""
+    while True:
+        try:
+            check(table)
+            return table
+        except (Refused, SchemaChanged, Unavailable):
+            now = existing_table(session, name)
+            if now.revision == table.revision:
+                raise
+            session.check_interrupt()
+            table = now
 
 
 def check_whole_table(store: Store, table: Table, fast: bool = True) -> int:
@@ -169,7 +188,7 @@ def check_whole_table(store: Store, table: Table, fast: bool = True) -> int:
             checked += 1
     for key in table.info.foreign_keys:
         if key.state == SchemaState.PUBLIC and key.version:
-            _check_key(store, table, key)
+            _check_rule(store, table, "foreign key", key.exuvia_link)
             checked += 1
     return checked
 
@@ -182,8 +201,15 @@ def check_index_statement(session: SessionApi, node: AdminCheckIndex, text: str)
         raise ErrKeyDoesNotExist(node.index, table.info.name.O)
     if node.ranges:
         return _entries_in(session, table, index, node.ranges)
+    store, fast = session.services.store, _is_fast(session)
+
+    def check(table: Table) -> None:
+        current = table.info.index_by_id(index.id)
+        if current is not None and current.state == SchemaState.PUBLIC:
+            _check(store, table, current, fast)
+
     if not index.exuvia_clustered:
-        _check(session.services.store, table, index, _is_fast(session))
+        _checked(session, node.table, table, check)
     return Result()
 
 
@@ -233,38 +259,17 @@ def existing_table(session: SessionApi, name: TableName, statement_name: str = "
     return table
 
 
-def _check_key(store: Store, table: Table, key: FkInfo) -> None:
-    """Raises 1452, unless the foreign key was dropped in the meantime."""
-    error = _broken(store, table, TableRule("foreign key", key.exuvia_link))
-    if error is not None and _still_holds(store, table, key):
-        raise error
-
-
-def _still_holds(store: Store, table: Table, key: FkInfo) -> bool:
-    with store.read() as txn:
-        info = meta.get_table(txn, table.info.id)
-        return info is not None and key_linked(info, key.exuvia_link) is not None
-
-
-def _check_types(session: SessionApi, name: TableName, table: Table) -> None:
-    """Raises 8223 if a value does not fit its column's type.
-
-    If the table was changed in the meantime, its new definition is checked."""
-    while (error := _broken(session.services.store, table, TableRule("types", 0))) is not None:
-        now = existing_table(session, name)
-        if now.revision == table.revision:
-            raise error
-        table = now
-
-
-def _broken(store: Store, table: Table, plan: TableRule) -> Refused | None:
-    """The error of the rule with the rows that violate it, or None."""
+def _check_rule(store: Store, table: Table, kind: str, number: int) -> None:
+    """Raises the error of the rule with the rows that violate it."""
     from exuvia.pipeline.verify.compare import (
         check_rule,  # imports pyarrow, so only on demand
     )
     from exuvia.sql.write.checks_judge import judge
 
-    return check_rule(store, table, plan, f"{judge.__module__}:{judge.__name__}")
+    rule = TableRule(kind, number)
+    error = check_rule(store, table, rule, f"{judge.__module__}:{judge.__name__}")
+    if error is not None:
+        raise error
 
 
 def _is_fast(session: SessionApi) -> bool:
