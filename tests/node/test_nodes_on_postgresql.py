@@ -1,16 +1,20 @@
 """Whole nodes on a PostgreSQL server: two nodes as one cluster, and loss of the server."""
 
 import contextlib
+import re
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pymysql
 import pytest
 
 from support.node_processes import NodeProcess, end_all, until
 from support.postgres import PostgresServer, own_server, shared_server
+from support.relay import Relay
 
 LEASE_S = 5.0
 REST_S = 0.005
@@ -150,6 +154,52 @@ def test_two_nodes_on_a_server_are_one_cluster(tmp_path: Path) -> None:
         assert not writers.errors
         run(second, "ADMIN CHECK TABLE t")
         assert run(second, "SELECT COUNT(*) FROM t WHERE c = 3")[0][0] >= 20_000
+
+
+def test_point_selects_are_answered_while_connections_to_the_server_are_cut(tmp_path: Path) -> None:
+    """Each client gets its row again, or an error that tells it to repeat; none waits for ever."""
+    relay = Relay(shared_server().port)
+    url = urlsplit(shared_server().new_url())
+    near = url._replace(netloc=f"postgres@127.0.0.1:{relay.port}").geturl()
+    with nodes_on(near, tmp_path, 1) as [node]:
+        run(node, "CREATE DATABASE shop", database=None)
+        run(
+            node,
+            "CREATE TABLE t (id INT PRIMARY KEY, a INT)",
+            f"INSERT INTO t VALUES {rows(0, 90)}",
+        )
+        stop, codes, answers = threading.Event(), set(), [0] * 6
+
+        def read(n: int) -> None:
+            with node.connect("shop", autocommit=True) as client, client.cursor() as cursor:
+                while not stop.is_set():
+                    wanted = (answers[n] * 7 + n) % 90
+                    try:
+                        cursor.execute("SELECT a FROM t WHERE id = %s", (wanted,))
+                        assert cursor.fetchall() == ((wanted,),)
+                        answers[n] += 1
+                    except pymysql.Error as error:
+                        codes.add(error.args[0])
+
+        clients = [in_background(partial(read, n)) for n in range(6)]
+        for _ in range(8):
+            relay.swallow_answers = True
+            goals = [number + 6 for number in answers]
+            until(partial(reached, answers, goals))
+        stop.set()
+        for thread, failed in clients:
+            thread.join(30.0)
+            assert not thread.is_alive() and not failed
+        assert codes <= set(RETRYABLE)
+        assert re.search(
+            r"^exuvia_store_grouped_reads\S* [1-9]", node.get("/metrics")[1], re.MULTILINE
+        )
+    relay.close()
+
+
+def reached(numbers: list[int], goals: list[int]) -> bool:
+    """Whether all numbers are at least their goals."""
+    return all(number >= goal for number, goal in zip(numbers, goals, strict=True))
 
 
 def rows(at: int, number: int) -> str:

@@ -126,6 +126,10 @@ class PostgresServer:
             cursor = connection.execute(query.encode())
             return cursor.fetchall() if cursor.description else []
 
+    def session(self, database: str = "postgres") -> "psycopg.Connection[tuple[Any, ...]]":
+        """A connection with a transaction that is open until its commit."""
+        return psycopg.connect(f"postgresql://postgres@127.0.0.1:{self.port}/{database}")
+
     def promote(self) -> None:
         """A standby becomes a primary; returns when it is one."""
         self.ask("SELECT pg_promote(true, 60)")

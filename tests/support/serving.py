@@ -1,11 +1,11 @@
 """A thread that serves several, as the wire's own does (base/aside.py).
 
-Serving          its loop: what comes back waits in a queue until `go_on`
+Serving          its loop: what comes back waits until `go_on`
 served(work)     what work returns or raises where it must not wait
 """
 
+import asyncio
 from collections.abc import Callable
-from queue import SimpleQueue
 from typing import Any
 
 from exuvia.base.aside import Aside
@@ -18,7 +18,11 @@ class Serving:
 
     def __init__(self) -> None:
         self.outcomes: list[Any] = []
-        self._come: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._loop = asyncio.new_event_loop()
+        self._number = 0
+
+    def __del__(self) -> None:
+        self._loop.close()
 
     def begin(self, work: Callable[[], Any]) -> bool:
         """Whether it stepped aside."""
@@ -31,16 +35,28 @@ class Serving:
 
         def over(found: tuple[Any]) -> None:
             self.outcomes.append(found[0])
+            if self._number and len(self.outcomes) >= self._number:
+                self._loop.stop()
 
-        found = Aside(kept, over, self._come.put).begin()
+        found = Aside(kept, over, self._loop).begin()
         if found is not None:
             over(found)
         return found is None
 
+    def turn(self, for_s: float = 0.0) -> None:
+        """Handle the events of one turn, or of a time."""
+        self._loop.call_later(for_s, self._loop.stop)
+        self._loop.run_forever()
+
     def go_on(self, number: int) -> None:
         """Until so many have an outcome."""
-        while len(self.outcomes) < number:
-            self._come.get(timeout=WAIT_S)()
+        if len(self.outcomes) < number:
+            self._number = number
+            late = self._loop.call_later(WAIT_S, self._loop.stop)
+            self._loop.run_forever()
+            late.cancel()
+            self._number = 0
+        assert len(self.outcomes) >= number
 
 
 def served(work: Callable[[], Any]) -> Any:

@@ -5,18 +5,23 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from exuvia.kv.postgres.store import GROUPED, MEASURES
+from exuvia.kv.store import open_store
 from exuvia.server.metrics import METERS
 from support.node_processes import ROOT, NodeProcess, until
+from support.postgres import shared_server
 
 ALERTS = ROOT / "deploy" / "prometheus" / "alerts.yml"
 DASHBOARD = ROOT / "deploy" / "grafana" / "exuvia.json"
 PROMTOOL = shutil.which("promtool")
+OF_POSTGRESQL = {f"exuvia_store_{name}" for name in (*MEASURES, *GROUPED)}
 
 
 def samples(node: NodeProcess) -> set[str]:
@@ -77,12 +82,21 @@ def test_the_registry_is_what_a_node_exposes(node: NodeProcess) -> None:
     }
     info = METERS["exuvia_owner"]  # the text format has no type for it
     meters = METERS | {info.name: info._replace(name="exuvia_owner_info", kind="gauge")}
-    assert set(exposed) == {meter.name for meter in meters.values()}
-    for meter in meters.values():
+    here = [meter for name, meter in meters.items() if name not in OF_POSTGRESQL]
+    assert set(exposed) == {meter.name for meter in here}
+    for meter in here:
         exposed_family = exposed[meter.name]
         assert (exposed_family.type, exposed_family.documentation) == (meter.kind, meter.about), (
             meter.name
         )
+
+
+def test_each_measure_of_a_store_has_a_meter() -> None:
+    """A node answered 500 otherwise."""
+    for url in (shared_server().new_url(), "memory:"):
+        with closing(open_store(url)) as store:
+            assert {f"exuvia_store_{name}" for name in store.measures()} <= METERS.keys()
+    assert METERS.keys() >= OF_POSTGRESQL
 
 
 def test_metrics_in_use_are_exposed(node: NodeProcess) -> None:
@@ -102,7 +116,7 @@ def test_metrics_in_use_are_exposed(node: NodeProcess) -> None:
             assert named(target["expr"]), panel["title"]
             used |= named(target["expr"])
     exceptions = {"exuvia_disk_free_min", "exuvia_inspect_errors"}  # names in texts
-    assert used - exposed == exceptions
+    assert used - exposed - OF_POSTGRESQL == exceptions
     assert len(used) > 15
     for handler in ("stats meta", "priority queue", "feed"):
         assert {"handler": handler} in labels(node, "exuvia_event_handler_lag_events")

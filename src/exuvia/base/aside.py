@@ -1,10 +1,12 @@
 """Lets a thread that serves many clients continue while one task waits.
 
-    the thread that serves    Aside(work, over, soon).begin()     work runs here, in a greenlet
+    the thread that serves    Aside(work, over, loop).begin()     work runs here, in a greenlet
     the work                  with stepping_aside():              it may step aside in here:
                                                                   it holds no lock
     what it waits for         waiting().until(begin)              the thread goes on with others
     any thread                the function that `begin` got       work goes on, in its own thread
+    a callback of the loop    that of `until(.., by_loop=True)`   the same, at once
+    a socket it reads         waiting().input_within(..)          the same, once there is input
     what waits otherwise      require_waiting()                   work is done again by another
 
 Work that runs in a thread of its own, or outside of `stepping_aside`, blocks its thread.
@@ -14,24 +16,50 @@ Work that runs in a thread of its own, or outside of `stepping_aside`, blocks it
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, Protocol
 
 from greenlet import greenlet
 
 from exuvia.base import interruption
 from exuvia.base.errors import WouldWait
 
-Soon = Callable[[Callable[[], None]], object]
+Call = Callable[[], None]
+
+
+class Timer(Protocol):
+    """A call that is due later."""
+
+    def cancel(self) -> object: ...
+
+
+class ServingLoop(Protocol):
+    """The loop of the thread that serves: the methods of asyncio's loops that are used."""
+
+    def call_soon_threadsafe(self, call: Call, /) -> object:
+        """Calls it on the serving thread. Any thread. Raises RuntimeError if the loop is closed."""
+
+    def call_soon(self, call: Call, /) -> object:
+        """Calls it after the events of this turn."""
+
+    def call_later(self, delay_s: float, call: Call, /) -> Timer: ...
+
+    def add_reader(self, descriptor: int, call: Call, /) -> object:
+        """Calls it whenever there is input."""
+
+    def remove_reader(self, descriptor: int, /) -> object: ...
+
+    def is_closed(self) -> bool: ...
 
 
 class Aside:
-    """`over` is called with the result of work that stepped aside; work must not raise. `soon`
-    schedules a function on the serving thread, and may be called from any thread."""
+    """`over` is called with the result of work that stepped aside; work must not raise."""
 
-    def __init__(self, work: Callable[[], Any], over: Callable[[Any], None], soon: Soon) -> None:
+    def __init__(
+        self, work: Callable[[], Any], over: Callable[[Any], None], loop: ServingLoop
+    ) -> None:
         self._greenlet = greenlet(work)
         self._over = over
-        self._soon = soon
+        self.loop = loop
         self.may_step = False
 
     def begin(self) -> Any:
@@ -46,18 +74,40 @@ class Aside:
         finally:
             _here.work = None
 
-    def until(self, begin: Callable[[Callable[[], None]], None]) -> None:
+    def until(self, begin: Callable[[Call], None], by_loop: bool = False) -> None:
         """Step aside until any thread calls the function that is passed to `begin`.
 
-        Errors of `begin` are raised at once."""
-        begin(self._come_back)
+        `by_loop`: only a callback of the loop calls it, and not within `begin`. Then work continues
+        within that call, without a wake-up of the loop. Errors of `begin` are raised at once."""
+        begin(self._go_on if by_loop else self._come_back)
         statement = interruption.exchange(None)
         self._greenlet.parent.switch()
         interruption.exchange(statement)
 
+    def input_within(self, descriptor: int, wait_s: float) -> bool:
+        """Step aside until the socket has input, or for the time. Returns whether it has."""
+        loop, has_input = self.loop, False
+
+        def begin(go_on: Call) -> None:
+            def end() -> None:
+                loop.remove_reader(descriptor)
+                timer.cancel()
+                go_on()
+
+            def come() -> None:
+                nonlocal has_input
+                has_input = True
+                end()
+
+            timer = loop.call_later(wait_s, end)
+            loop.add_reader(descriptor, come)
+
+        self.until(begin, by_loop=True)
+        return has_input
+
     def _come_back(self) -> None:
         with suppress(RuntimeError):  # the thread serves nobody any more
-            self._soon(self._go_on)
+            self.loop.call_soon_threadsafe(self._go_on)
 
     def _go_on(self) -> None:
         result = self._switch()

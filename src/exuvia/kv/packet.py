@@ -461,6 +461,13 @@ class SnapshotUse(IntEnum):
     """For reading a span of a table, which takes seconds."""
     LOOK = 3
     """For system work that reads at once; it may be taken at the first read."""
+    ONCE = 4
+    """For one read of a client, together with the keys that are announced before it.
+
+    Reads of other keys afterwards may raise WouldWait."""
+
+
+OF_CLIENTS = (SnapshotUse.CLIENT, SnapshotUse.ONCE)
 
 
 class Snapshot(Protocol):

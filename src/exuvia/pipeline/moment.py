@@ -42,7 +42,7 @@ def one_moment(url: str, max_s: float = MOST_S, folder: str = "") -> Iterator[Ma
             raise ValueError(f"no other process can read {url}")
         store.limit_snapshots(max_s, max_s)
         ended = threading.Event()
-        with closing(store.snapshot()) as view:
+        with closing(store.own_snapshot()) as view:
             name = view.export()
             touching = threading.Thread(target=_touch, args=(view, ended), daemon=True)
             touching.start()

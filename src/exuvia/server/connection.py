@@ -3,7 +3,8 @@
     greeting -> [TLS] -> login, authentication -> commands
                 HANDSHAKE_S for all of that       as long as the client likes
 
-    a short read        runs here at once: no thread hop, no queue
+    a short read        runs here at once: no thread hop, no queue; on a remote store it gives way
+                        to others until the answer
     a short write       runs here, but gives way to others while it commits
     other statements    run in the pool; result chunks are sent by the loop, at the client's pace
     one that would wait is repeated in the pool: it waits for a row lock, for example
@@ -784,7 +785,7 @@ class Connection(asyncio.Protocol):
             self._busy = True
             answer = partial(self._answer, task, outgoing)
             over = partial(self._come_back, task, outgoing, started)
-            answered = Aside(answer, over, self._loop.call_soon_threadsafe).begin()
+            answered = Aside(answer, over, self._loop).begin()
             if answered is None:
                 return
             self._busy = False

@@ -88,6 +88,9 @@ METERS = {
         Meter("exuvia_owner", "info", "Owner of schema changes"),
         Meter("exuvia_schema_version", "gauge", "Schema version that this node has loaded"),
         Meter("exuvia_schema_version_lag", "gauge", "Versions published but not loaded"),
+        Meter("exuvia_store_connections", "gauge", "Connections to the store's database"),
+        Meter("exuvia_store_database_bytes", "gauge", "The store's database"),
+        Meter("exuvia_store_dead_keys", "gauge", "Replaced versions that vacuum has not removed"),
         Meter("exuvia_store_disk_free_bytes", "gauge", "Free bytes on the store's disk"),
         Meter(
             "exuvia_store_file_bytes", "gauge", "The store's file, which never shrinks by itself"
@@ -98,6 +101,13 @@ METERS = {
             "Mean length of runs of adjacent free pages in the store's file",
         ),
         Meter(
+            "exuvia_store_grouped_questions",
+            "gauge",
+            "Questions to the store's server that were shared by single reads",
+        ),
+        Meter("exuvia_store_grouped_reads", "gauge", "Single reads that shared a question"),
+        Meter("exuvia_store_index_bytes", "gauge", "The index of the table of all keys"),
+        Meter(
             "exuvia_store_kept_bytes",
             "gauge",
             "Replaced data that cannot be reused because of the oldest snapshot",
@@ -107,7 +117,14 @@ METERS = {
             "gauge",
             "Leaf pages that follow the previous leaf in the store's file",
         ),
+        Meter("exuvia_store_live_keys", "gauge", "Keys of the store, by the server's statistics"),
+        Meter(
+            "exuvia_store_oldest_snapshot_transactions",
+            "gauge",
+            "Transactions that began since the oldest snapshot, whose versions are retained",
+        ),
         Meter("exuvia_store_readers", "gauge", "Open snapshots of all processes"),
+        Meter("exuvia_store_table_bytes", "gauge", "The table of all keys"),
         Meter("exuvia_store_used_bytes", "gauge", "Bytes of the store's file that are data"),
         Meter(
             "exuvia_store_write_lock_longest_seconds",

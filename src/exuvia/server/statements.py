@@ -349,7 +349,9 @@ class Statements:
     def use(self, payload: bytes) -> CommandTask:
         """COM_INIT_DB."""
         text = f"USE {quoted(self._decode(payload))}"
-        return CommandTask(Course.AT_ONCE, "use", text, lambda out: self._one(out, text))
+        is_near = self.session.services.store.near  # otherwise its read would block all clients
+        course = Course.AT_ONCE if is_near else Course.POOL
+        return CommandTask(course, "use", text, lambda out: self._one(out, text))
 
     def fields(self, payload: bytes) -> CommandTask:
         """COM_FIELD_LIST: the columns of a table, for the completion of the mysql client."""

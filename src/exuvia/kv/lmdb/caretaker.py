@@ -47,7 +47,7 @@ from exuvia.kv.lmdb.pages import Growth, Reader, ReaderRow, Seen, note_seen, pag
 from exuvia.kv.lmdb.process import HostProcess, Motion, end, identify, is_stopped, motion
 from exuvia.kv.lmdb.scatter import advice, scatter_of
 from exuvia.kv.lmdb.snapshot import LmdbSnapshot
-from exuvia.kv.packet import SnapshotUse
+from exuvia.kv.packet import OF_CLIENTS, SnapshotUse
 
 log = logging.getLogger(__name__)
 
@@ -199,7 +199,7 @@ class Caretaker:
         The reference is weak: a snapshot without a user is freed."""
         view.number = number = next(self._numbers)
         self._views[number] = weakref.ref(view)
-        if use == SnapshotUse.CLIENT:
+        if use in OF_CLIENTS:
             self._clients.add(number)
 
     def forget(self, number: int) -> None:

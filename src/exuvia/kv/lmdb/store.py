@@ -35,7 +35,16 @@ from exuvia.kv.lmdb.shared_locks import Inbox, RecordGuard, mapped
 from exuvia.kv.lmdb.snapshot import LmdbSnapshot, require_same_process
 from exuvia.kv.lmdb.wake import Wake
 from exuvia.kv.lock_table import LockTable
-from exuvia.kv.packet import STAMP_BYTES, Bulk, BulkResult, Packet, Requirement, SnapshotUse, Span
+from exuvia.kv.packet import (
+    OF_CLIENTS,
+    STAMP_BYTES,
+    Bulk,
+    BulkResult,
+    Packet,
+    Requirement,
+    SnapshotUse,
+    Span,
+)
 from exuvia.kv.transaction import TransactionalStore
 from exuvia.kv.validate import Arranged, arrange
 
@@ -76,7 +85,7 @@ class LmdbStore(TransactionalStore):
     def snapshot(self, use: SnapshotUse = SnapshotUse.SYSTEM) -> LmdbSnapshot:
         """A view of all commits. The caretaker ends it if it is forgotten."""
         self._require_open()
-        if use == SnapshotUse.CLIENT:
+        if use in OF_CLIENTS:
             self.caretaker.require_room()
         environment = self.environment
         file = environment.pages

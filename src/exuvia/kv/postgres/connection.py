@@ -1,5 +1,6 @@
 """A connection, by libpq's own calls. Statements that belong together are sent together: they are
 one round trip and, except for BEGIN, one transaction. Values are binary in both directions.
+Work on the thread that serves steps aside until there are answers (base/aside.py).
 
     run      send, and read the answers
     later    send; the next user of the connection reads and discards the answers
@@ -34,7 +35,14 @@ from psycopg import NotSupportedError, OperationalError
 from psycopg.pq import DiagnosticField, ExecStatus, PollingStatus
 from psycopg.pq.abc import PGcancel, PGcancelConn, PGconn, PGresult
 
-from exuvia.base.errors import ExuviaError, OutOfSpace, StorageFailed, Unavailable
+from exuvia.base.aside import require_waiting, waiting
+from exuvia.base.errors import (
+    ExuviaError,
+    OutOfSpace,
+    StorageFailed,
+    Unavailable,
+    WouldWait,
+)
 from exuvia.kv.lock_server import Looks
 
 BOOL, BYTEA, INT8, INT4, TEXT = 16, 17, 20, 23, 25
@@ -117,6 +125,9 @@ class PgConnection:
         self._poll.register(pq.socket, select.POLLIN)
         self._prepared: set[bytes] = set()
         self._owed = 0
+        self._results: list[PGresult] = []
+        self._failed: PGresult | None = None
+        self._before: PGresult | None = None
         self.since_s = self.used_s = time.monotonic()
         self.is_lost = False
         pq.nonblocking = 1
@@ -176,31 +187,53 @@ class PgConnection:
 
     def answers(self, within_s: float, looks: Looks | None = None) -> list[PGresult]:
         """Results of the last send; answers of earlier sends are discarded."""
-        results: list[PGresult] = []
-        failed: PGresult | None = None
-        before: PGresult | None = None
         deadline = time.monotonic() + within_s
         if looks is not None:
             self._poll.register(looks.woken, select.POLLIN)
         try:
             while self._owed:
-                result = self._next(deadline, looks)
-                if result is None:
-                    continue  # between two statements
-                status = result.status
-                if status == ExecStatus.PIPELINE_SYNC:
-                    self._owed -= 1
-                    if self._owed:
-                        results, before, failed = [], failed, None
-                elif status == ExecStatus.TUPLES_OK:
-                    results.append(result)
-                elif status == ExecStatus.FATAL_ERROR and failed is None:
-                    failed = result
+                while self._pq.is_busy():
+                    self._wait(deadline, looks)
+                    self._pq.consume_input()
+                self._take()
         except OperationalError as error:
             raise self._lose(str(error)) from error
         finally:
             if looks is not None:
                 self._poll.unregister(looks.woken)
+        return self._collected()
+
+    def arrived(self) -> list[PGresult] | None:
+        """As `answers`, without waiting: None until all have arrived. For the user of `socket`."""
+        try:
+            self._pq.consume_input()
+            while self._owed:
+                if self._pq.is_busy():
+                    return None
+                self._take()
+        except OperationalError as error:
+            raise self._lose(str(error)) from error
+        return self._collected()
+
+    def _take(self) -> None:
+        """Take the next result, which has arrived."""
+        result = self._pq.get_result()
+        if result is None:
+            return  # between two statements
+        status = result.status
+        if status == ExecStatus.PIPELINE_SYNC:
+            self._owed -= 1
+            if self._owed:
+                self._results, self._before, self._failed = [], self._failed, None
+        elif status == ExecStatus.TUPLES_OK:
+            self._results.append(result)
+        elif status == ExecStatus.FATAL_ERROR and self._failed is None:
+            self._failed = result
+
+    def _collected(self) -> list[PGresult]:
+        """The results that were taken. Raises the first error."""
+        results, failed, before = self._results, self._failed, self._before
+        self._results, self._failed, self._before = [], None, None
         if failed is not None:
             self._raise(failed, before)
         self.used_s = time.monotonic()
@@ -213,22 +246,23 @@ class PgConnection:
         error = error_of(failed)
         raise self._lose(str(error)) if isinstance(error, Lost) else error
 
-    def _next(self, deadline: float, looks: Looks | None) -> PGresult | None:
-        pq = self._pq
-        while pq.is_busy():
-            self._wait(deadline, looks)
-            pq.consume_input()
-        return pq.get_result()
-
     def _wait(self, deadline: float, looks: Looks | None) -> None:
         remaining_s = max(LEAST_WAIT_S, deadline - time.monotonic())
+        here = None if looks is not None else waiting()
+        if here is not None:
+            if not here.input_within(self._pq.socket, remaining_s):
+                self._give_up()
+            return
         wait_s = remaining_s if looks is None else min(remaining_s, looks.every_s)
         events = self._poll.poll(wait_s * 1000)
         if not events and wait_s == remaining_s:
-            self.cancel()
-            raise self._lose("it gave no answer in time")
+            self._give_up()
         if looks is not None and all(descriptor != self._pq.socket for descriptor, _ in events):
             looks.look()
+
+    def _give_up(self) -> NoReturn:
+        self.cancel()
+        raise self._lose("it gave no answer in time")
 
     def _flush(self) -> None:
         """Send the rest. Input is read meanwhile; otherwise both sides would wait."""
@@ -394,11 +428,19 @@ class PgPool:
         """When a connection was last found lost, monotonic."""
 
     def take(self, wait_s: float | None = None) -> PgConnection:
-        """A connection for this caller alone. Raises Unavailable, or the error of `full`."""
+        """A connection for this caller alone. Raises Unavailable, or the error of `full`.
+
+        Raises WouldWait in work on the thread that serves, if it may not step aside now or if no
+        connection is idle."""
+        here = waiting()
+        if here is None:
+            require_waiting()
         with self._mutex:
             if self._why:
                 raise Unavailable(self._why)
             connection = None if self._waiting else self._fit()
+            if connection is None and here is not None:
+                raise WouldWait
             waiter = None
             if connection is None and self._count >= self._most:
                 if self._is_stalled():

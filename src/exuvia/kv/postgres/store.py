@@ -10,13 +10,23 @@ from itertools import pairwise
 
 from psycopg.pq.abc import PGresult
 
+from exuvia.base.aside import waiting
 from exuvia.base.clock import Clock
 from exuvia.base.errors import ExuviaError, OutcomeUnknown, Unavailable
 from exuvia.base.mysql_errors import ErrTooManyConcurrentTrxs
 from exuvia.kv import keys as k
 from exuvia.kv.chain import resolved
 from exuvia.kv.lock_table import TABLE_BYTES, Alone, LockTable
-from exuvia.kv.packet import STAMP_BYTES, Bulk, BulkResult, Packet, Requirement, SnapshotUse, Span
+from exuvia.kv.packet import (
+    OF_CLIENTS,
+    STAMP_BYTES,
+    Bulk,
+    BulkResult,
+    Packet,
+    Requirement,
+    SnapshotUse,
+    Span,
+)
 from exuvia.kv.postgres.advisory import AdvisoryLocks
 from exuvia.kv.postgres.committer import ChainRefused, PacketCommitter
 from exuvia.kv.postgres.connection import (
@@ -31,6 +41,7 @@ from exuvia.kv.postgres.connection import (
     int8,
     read_int8,
 )
+from exuvia.kv.postgres.grouped import GroupedReads, GroupedSnapshot
 from exuvia.kv.postgres.habits import Habits
 from exuvia.kv.postgres.server import Server, TableUpkeep
 from exuvia.kv.postgres.snapshot import (
@@ -86,6 +97,8 @@ MEASURES = (
     "connections",
     "oldest_snapshot_transactions",
 )
+GROUPED = ("grouped_reads", "grouped_questions")
+"""Reads of statements that shared questions (grouped.py), and these questions; of this process."""
 
 log = logging.getLogger(__name__)
 
@@ -120,12 +133,14 @@ class PostgresStore(TransactionalStore):
         self._pool_of = {
             SnapshotUse.SYSTEM: self._system,
             SnapshotUse.CLIENT: self._clients,
+            SnapshotUse.ONCE: self._clients,
             SnapshotUse.SPAN: self._spans,
             SnapshotUse.LOOK: self._system,
         }
         # a holder of a snapshot may wait for one of these; a holder of one of these never waits
         self._questions = PgPool(lambda: server.connect("question"), questions, wait_s, of_all)
         self._lockers = PgPool(lambda: server.connect("lock"), lockers, 0.0, of_all)
+        self._grouped = GroupedReads(lambda: server.connect("read"), settings.answer_s)
         self._base = base
         self._committer = PacketCommitter(server, self._commits, base, self.gated)
         self._listener = Listener(server, self._questions, self._counters, clock)
@@ -154,8 +169,17 @@ class PostgresStore(TransactionalStore):
     def near(self) -> bool:
         return False
 
-    def snapshot(self, use: SnapshotUse = SnapshotUse.SYSTEM) -> PostgresSnapshot:
+    def snapshot(self, use: SnapshotUse = SnapshotUse.SYSTEM) -> PostgresSnapshot | GroupedSnapshot:
         """A view of all commits."""
+        if use == SnapshotUse.ONCE:
+            here = waiting()
+            if here is not None:
+                self._require_open()
+                return GroupedSnapshot(self._grouped, here)
+        return self.own_snapshot(use)
+
+    def own_snapshot(self, use: SnapshotUse = SnapshotUse.SYSTEM) -> PostgresSnapshot:
+        """A view of all commits, with a connection of its own."""
         self._require_open()
         pool = self._pool_of[use]
         view = PostgresSnapshot(
@@ -168,7 +192,7 @@ class PostgresStore(TransactionalStore):
         )
         with self._mutex:
             self._views.add(view)
-        if use not in (SnapshotUse.CLIENT, SnapshotUse.LOOK):
+        if use not in (*OF_CLIENTS, SnapshotUse.LOOK):
             view.begin()
         return view
 
@@ -224,6 +248,7 @@ class PostgresStore(TransactionalStore):
                 view.age(now, self._idle_s, self._query_s)
             for pool in self._pools():
                 pool.drop_idle()
+            self._grouped.keep()
             with self._mutex:
                 presences = list(self._presences)
             for presence in presences:
@@ -421,7 +446,8 @@ class PostgresStore(TransactionalStore):
     def measures(self) -> dict[str, float]:
         (result,) = self._ask(_MEASURES)
         values = [read_int8(result.get_value(0, n)) for n in range(len(MEASURES))]
-        return dict(zip(MEASURES, map(float, values), strict=True))
+        grouped = self._grouped.statements, self._grouped.questions
+        return dict(zip((*MEASURES, *GROUPED), map(float, (*values, *grouped)), strict=True))
 
     def promises(self) -> dict[str, str]:
         """The server's settings that determine the durability of an acknowledged commit."""
@@ -445,6 +471,7 @@ class PostgresStore(TransactionalStore):
             presences = list(self._presences)
         for presence in presences:
             presence.release()
+        self._grouped.close(CLOSED)
         for pool in self._pools():
             pool.close_idle(CLOSED)
         self._keeper.join()
@@ -454,6 +481,7 @@ class PostgresStore(TransactionalStore):
         """In a forked child: nothing of the parent's may be used or released."""
         self._forked = True
         self._closed.set()
+        self._grouped.orphan()
         for view in list(self._views):
             view.orphan()
 

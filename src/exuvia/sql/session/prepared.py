@@ -33,7 +33,6 @@ from exuvia.sql.parse.text import parse
 from exuvia.sql.result import OutputColumn, Result
 from exuvia.sql.session.set_variables import hinted, hints_of
 from exuvia.sql.statement.context import Context, SessionApi
-from exuvia.sql.statement.plan import KeptPlan
 from exuvia.sql.statement.plan_cache import ShapedStatement, StatementShape
 
 
@@ -51,9 +50,9 @@ class Prepared:
         self._shape = StatementShape(text, "")
 
     @property
-    def short(self) -> bool:
-        """Whether the plan of its last run touches few keys."""
-        return isinstance(self._plan, KeptPlan) and self._plan.short
+    def plan(self) -> object:
+        """The plan of its last run: a KeptPlan, or another value before the first run."""
+        return self._plan
 
     def run(self, session: SessionApi, values: Sequence[Value], letters: str = "") -> Result:
         """Executes with values for the `?`, in the database that was current at PREPARE.

@@ -94,6 +94,8 @@ _OF_THE_SESSION = (
 """Variables whose values are not in `settings`; see `variable`."""
 _BEGIN_AND_END = (Begin(), Commit(), Rollback())
 _UNDOES = ("ROLLBACK", "ROLLBACK WORK")
+_BRIEF = frozenset(("BEGIN", "START TRANSACTION", "COMMIT", "ROLLBACK"))
+"""Statements without options that begin or end a transaction."""
 _ENDS: dict[str, Sequence[Statement]] = {}
 """The texts of BEGIN, COMMIT and ROLLBACK that clients send, parsed: two in every transaction."""
 LONGEST_END, MOST_ENDS = 40, 64
@@ -583,26 +585,18 @@ class Session:
     def course(self, statement: str | Ready) -> Course:
         """Where the server runs a statement.
 
-        Short reads never block, short writes block only on a commit. With a remote store all
-        statements may block."""
-        if not self.services.store.near or self.reads_at is not None:
+        Short reads never block, short writes block only on a commit. On a remote store, see
+        `_far_course`."""
+        if self.reads_at is not None:
             return Course.POOL
         text = statement if isinstance(statement, str) else statement.text
         head = text[:9].lstrip().upper()
+        if not self.services.store.near:
+            return self._far_course(statement, text, head)
         current = self.transactions.current
         reads = head.startswith("SELECT")
         if reads or head.startswith(_WRITES):
-            if not isinstance(statement, str):
-                is_short = statement.short
-            elif len(statement) >= (MOST_LOOKED_AT if reads else MANY_ROWS):
-                return Course.POOL  # computing the shape would cost as much as running it
-            else:
-                if self.settings.grammar is not None:
-                    statement = self.settings.grammar.canonical(statement)
-                shaped = self._look_up(statement)
-                cached = None if shaped is None else shaped.cached
-                is_short = isinstance(cached, KeptPlan) and cached.short
-            if not is_short:
+            if not self._is_short(statement, MOST_LOOKED_AT if reads else MANY_ROWS):
                 return Course.POOL
             return Course.AT_ONCE if reads else Course.ASIDE
         if head.startswith("ROLLBACK"):
@@ -615,6 +609,43 @@ class Session:
             is_short = current.pessimistic and current.txn.write_count <= MOST_ASIDE
             return Course.ASIDE if is_short else Course.POOL
         return Course.POOL
+
+    def _far_course(self, statement: str | Ready, text: str, head: str) -> Course:
+        """As `course`, on a remote store.
+
+        Reads of a few rows step aside until the answer. BEGIN, COMMIT and ROLLBACK need no answer
+        if the transaction has neither written nor locked. All others may block. The end of locks
+        needs an answer, and any statement may find that its transaction was ended."""
+        transactions = self.transactions
+        current, locker = transactions.current, transactions.locker
+        has_locks = bool(locker.keys) or locker.holder is not None
+        if head.startswith("SELECT"):
+            if current is None:
+                is_plain = self.settings.autocommit and not transactions.is_next_set
+            else:
+                is_plain = not current.read_committed and not has_locks
+            is_short = is_plain and self._is_short(statement, MOST_LOOKED_AT, few=True)
+            return Course.ASIDE if is_short else Course.POOL
+        if len(text) > LONGEST_END or text.rstrip("; ").upper() not in _BRIEF:
+            return Course.POOL
+        wrote = current is not None and (current.wrote or current.writes)
+        return Course.POOL if has_locks or wrote else Course.ASIDE
+
+    def _is_short(self, statement: str | Ready, most: int, few: bool = False) -> bool:
+        """Whether the statement has a cached plan that is short; `few`: that reads few rows.
+
+        Texts of `most` characters count as long: to compute the shape would cost as much as to run
+        them."""
+        if not isinstance(statement, str):
+            plan = statement.plan
+        elif len(statement) >= most:
+            return False
+        else:
+            if self.settings.grammar is not None:
+                statement = self.settings.grammar.canonical(statement)
+            shaped = self._look_up(statement)
+            plan = None if shaped is None else shaped.cached
+        return isinstance(plan, KeptPlan) and plan.short and (plan.reads_few or not few)
 
     def reap(self, now: float, idle_s: float) -> bool:
         """Ends the transaction of a client that was idle for more than `idle_s`. Any thread."""

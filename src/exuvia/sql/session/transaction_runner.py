@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
 
+from exuvia.base.aside import require_waiting, stepping_aside
 from exuvia.base.errors import (
     Conflict,
     Duplicate,
@@ -324,6 +325,8 @@ class TransactionRunner:
         `locking`: it writes, or reads FOR UPDATE. `reads`: its first step is a read, so that a
         separate transaction may take its snapshot at once. Raises 1205, 1213, 1317, 3572,
         WouldWait."""
+        if not self._session.services.store.near:
+            require_waiting()
         current = self.current
         if current is None and not self._session.settings.autocommit:
             current = self.begin()
@@ -366,7 +369,7 @@ class TransactionRunner:
             context = self._context(current, parameters, letters)
             current.about = session.statement[:MOST_ABOUT]
             try:
-                with current.statement():
+                with current.statement(), stepping_aside():
                     result = _few(plan, context, services.store.near)
             except ExuviaError:
                 return None
@@ -376,16 +379,21 @@ class TransactionRunner:
             return None
         try:
             services.member.guarding()
-            snapshot = services.store.snapshot(SnapshotUse.CLIENT)
+            with stepping_aside():
+                return self._few_alone(plan, parameters, letters)
         except ExuviaError:
             return None
+
+    def _few_alone(
+        self, plan: KeptPlan, parameters: Sequence[Value], letters: str
+    ) -> Result | None:
+        services = self._session.services
+        snapshot = services.store.snapshot(SnapshotUse.ONCE)
         try:
             snapshot.in_use(True)  # until it is closed
             txn = Transaction(services.store, snapshot)
-            context = Context(session, services.schemas, txn, None, parameters, letters)
+            context = Context(self._session, services.schemas, txn, None, parameters, letters)
             return _few(plan, context, services.store.near)
-        except ExuviaError:
-            return None
         finally:
             snapshot.close()
 

@@ -93,8 +93,8 @@ class Ready(Protocol):
     columns: Sequence[OutputColumn]
 
     @property
-    def short(self) -> bool:
-        """Whether the plan of its last run touches few keys."""
+    def plan(self) -> object:
+        """The plan of its last run: a KeptPlan, or another value before the first run."""
 
     def run(self, session: Any, values: Sequence[Value], letters: str = "") -> Result:
         """Executes with values for the `?`. Raises 1210."""
@@ -103,8 +103,8 @@ class Ready(Protocol):
 class Course(IntEnum):
     """Where a command runs.
 
-    AT_ONCE: it never blocks. ASIDE: it blocks only on its own commit, for which it steps aside
-    (base/aside.py). POOL: all others, in a thread of the pool."""
+    AT_ONCE: it never blocks. ASIDE: it blocks only on its own commit, or on the answer of a remote
+    store, and steps aside meanwhile (base/aside.py). POOL: all others, in a thread of the pool."""
 
     POOL = 0
     ASIDE = 1
