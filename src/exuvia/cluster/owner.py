@@ -34,6 +34,8 @@ from exuvia.kv.store import Store
 from exuvia.kv.transaction import ONCE, Transaction
 
 POLL_S = 0.25
+KEEP_S = 1.0
+"""Interval of an owner's looks: each transaction that takes a role notifies the channel."""
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,7 +133,7 @@ class Campaign:
             return 0.0  # another candidate was faster, or the owner sent a heartbeat
         except Deposed:
             pass  # fenced: the member joins again first
-        return POLL_S
+        return KEEP_S if self._term else POLL_S
 
     def _keep_or_seize(self, txn: Transaction, now: float) -> int:
         """Returns this member's term, or 0 if it is not the owner."""

@@ -54,7 +54,6 @@ _HELD = Query(
     (INT8,),
 )
 _LET_GO = Query(b"let_go", b"SELECT pg_advisory_unlock_all()::text")
-_ALIVE = Query(b"alive", b"SELECT 1")
 
 log = logging.getLogger(__name__)
 
@@ -273,7 +272,7 @@ class HeldPresence:
             if connection is None:
                 return
             try:
-                connection.run([(_ALIVE, ())], self._server.settings.silent_s)
+                connection.notified()  # a closed socket; keep-alives close it if the host is silent
             except ExuviaError as error:
                 log.warning("a presence was lost", extra={"of": self.name, "reason": str(error)})
                 connection.close()
