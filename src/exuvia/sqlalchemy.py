@@ -82,7 +82,7 @@ class _ExuviaDialect(MySQLDialect_mysqldb):
         return on_connect
 
     def get_isolation_level_values(self, dbapi_conn: Any) -> Sequence[str]:  # type: ignore[override]
-        """READ UNCOMMITTED and SERIALIZABLE are refused (8048), as in TiDB."""
+        """SERIALIZABLE is refused (8048), and READ UNCOMMITTED is REPEATABLE READ."""
         return ISOLATION_LEVELS
 
 

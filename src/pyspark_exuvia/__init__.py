@@ -23,7 +23,13 @@
     atomic    "false": an append may be split (parts.py)        one transaction
     onDuplicate       "error", "ignore" or "update"             appends; upserts.py
     onDuplicateKey    the unique key of onDuplicate             the primary key
+    mergeSchema       "true": missing columns and wider types   "false"
+                      are added to the table first; merge.py
     writeId   names a write: a second write of the name does nothing
+
+    attach(spark, URL, "shop")                      a view of every table; program.py
+    sql(spark, URL, "ADMIN SHOW DDL JOBS")          a statement of Exuvia, as a DataFrame
+    schema_change(frame, URL, "shop.orders")        the ALTER TABLE of `mergeSchema`
 
 Each partition reads a snapshot of its own, taken when its task begins. If clients write meanwhile,
 partitions show slightly different moments. For one moment for a table, or for several tables:
@@ -38,7 +44,7 @@ With filter pushdown (`spark.sql.python.filterPushdown.enabled`) only ranges of 
 Spark imports this module whenever it looks up a source, so it imports little.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
@@ -123,3 +129,26 @@ class DefaultSource(DataSource):
 
             raise wrong_option(f'there is no feed "{feed}"; there are "ddl" and "rows"')
         return feed
+
+
+def attach(spark: Any, url: str, database: str) -> list[str]:
+    """Creates a temporary view of each table of the database, and returns their names."""
+    from pyspark_exuvia import program
+
+    return program.attach(spark, url, database)
+
+
+def sql(
+    spark: Any, url: str, statement: str, database: str = "", parameters: Sequence[Any] = ()
+) -> Any:
+    """Runs a statement of Exuvia now, and returns its rows as a DataFrame."""
+    from pyspark_exuvia import program
+
+    return program.sql(spark, url, statement, database, parameters)
+
+
+def schema_change(frame: Any, url: str, dbtable: str) -> str:
+    """Returns the ALTER TABLE that `mergeSchema` would run for the DataFrame, or ""."""
+    from pyspark_exuvia import program
+
+    return program.schema_change(frame, url, dbtable)

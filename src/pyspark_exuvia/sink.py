@@ -31,8 +31,8 @@ from exuvia.kv import keys
 from exuvia.kv.transaction import Transaction
 from exuvia.sql.result import Result
 from exuvia.sql.statement.context import Context
-from pyspark_exuvia import staging, upserts
-from pyspark_exuvia.errors import shows_errors, wrong_state
+from pyspark_exuvia import merge, staging, upserts
+from pyspark_exuvia.errors import shows_errors, wrong_option, wrong_state
 from pyspark_exuvia.staging import Staged
 from pyspark_exuvia.table import named_table, store_of
 
@@ -55,6 +55,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._options = dict(options)
         self._overwrite = overwrite
         upserts.require_append(self._options, overwrite)
+        if merge.is_merging(options):
+            raise wrong_option(
+                "mergeSchema is for DataFrame.write: change the table by ALTER TABLE"
+            )
         self._table = ".".join(named_table(options))
         staging.require_fitting(store_of(options), options, planned)
         self._load = secrets.randbits(63)

@@ -33,7 +33,7 @@ from exuvia.kv.transaction import Transaction
 from exuvia.sql.result import Result
 from exuvia.sql.session.session import Session
 from exuvia.sql.statement.context import Context
-from pyspark_exuvia import parts, staging, upserts
+from pyspark_exuvia import merge, parts, staging, upserts
 from pyspark_exuvia.errors import shows_errors, wrong_option, wrong_state
 from pyspark_exuvia.staging import Staged, load_key
 from pyspark_exuvia.table import named_table, store_of
@@ -55,6 +55,8 @@ class TableWriter(DataSourceArrowWriter):
         self._name = parts.WriteName(text, *named_table(options)) if text else None
         upserts.require_append(self._options, overwrite)
         self._in_parts = not overwrite and not _is_atomic(self._options)
+        if merge.is_merging(options):
+            merge.merge(options, planned)
         store = store_of(options)
         staging.require_fitting(store, options, planned)
         now_s = staging.now()

@@ -1,6 +1,7 @@
 """DataFrames into tables: once, completely or not at all, with INSERT's rules."""
 
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -100,6 +101,28 @@ def test_an_upsert_from_many_tasks(spark_store, session):
         assert error in str(failed.value).splitlines()[0]
     assert rows(session, "SELECT COUNT(*) FROM up") == [[201]]
     run(session, "ADMIN CHECK TABLE up")
+    assert not left(spark_store)
+
+
+def test_the_schema_of_a_frame_is_merged_before_the_write(spark_store, session):
+    run(session, "CREATE TABLE merged (id INT PRIMARY KEY, a SMALLINT NOT NULL, KEY (a))")
+    run(session, "INSERT INTO merged VALUES (1, 1)")
+    frame = (
+        spark_store.spark.session()
+        .range(2, 400)
+        .selectExpr(
+            "CAST(id AS INT) id", "CAST(id * 100 AS INT) a", "CAST(id AS DECIMAL(9,1)) d", "'x' t"
+        )
+    )
+    with pytest.raises(Exception, match=r"1054 \(42S22\): Unknown column 'd'"):
+        save(spark_store, frame, "merged")
+    save(spark_store, frame, "merged", mergeSchema="true")
+    found = rows(session, "SELECT COUNT(*), COUNT(d), MAX(a), MAX(d) FROM merged WHERE t = 'x'")
+    assert found == [[398, 398, 39_900, Decimal("399.0")]]
+    assert rows(session, "SELECT * FROM merged WHERE id = 1") == [[1, 1, None, None]]
+    with pytest.raises(Exception, match=r"8200 \(HY000\): Unsupported mergeSchema: column 'a'"):
+        save(spark_store, frame.selectExpr("id + 1000 id", "'y' a"), "merged", mergeSchema="true")
+    run(session, "ADMIN CHECK TABLE merged")
     assert not left(spark_store)
 
 

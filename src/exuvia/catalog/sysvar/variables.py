@@ -173,7 +173,8 @@ _TRANSACTIONS = (
     ),
     choice("transaction_isolation", "REPEATABLE-READ", *_ISOLATION).described(
         "0.1.0",
-        "Isolation level of transactions. SERIALIZABLE and READ-UNCOMMITTED are refused (8048).",
+        "Isolation level of transactions. SERIALIZABLE is refused (8048). READ-UNCOMMITTED is "
+        "REPEATABLE READ, with a warning.",
     ),
     choice("tx_isolation", "REPEATABLE-READ", *_ISOLATION).described(
         "0.1.0", "Synonym of transaction_isolation."
@@ -779,8 +780,8 @@ _HABITS = (
     flag("tidb_constraint_check_in_place", "OFF"),
     flag("tidb_skip_isolation_level_check", "OFF").described(
         "0.2.0",
-        "SERIALIZABLE and READ UNCOMMITTED are accepted with warning 8048 and run as "
-        "REPEATABLE READ. OFF: error 8048.",
+        "SERIALIZABLE is accepted with warning 8048 and runs as REPEATABLE READ, as READ "
+        "UNCOMMITTED always does. OFF: error 8048.",
     ),
     flag("tidb_skip_utf8_check", "OFF"),
     flag("tidb_batch_insert", "OFF", "S"),

@@ -25,7 +25,9 @@ from exuvia.sql.statement.services import Services
 ISOLATION = "transaction_isolation"
 UNLIMITED = (1 << 64) - 1
 """The default of sql_select_limit."""
-_NOT_DELIVERED = ("READ-UNCOMMITTED", "SERIALIZABLE")
+_WEAKER = "READ-UNCOMMITTED"
+"""Accepted with a warning, since REPEATABLE READ is stronger. Spark's JDBC writer sets it."""
+_NOT_DELIVERED = (_WEAKER, "SERIALIZABLE")
 
 
 class SessionSettings:
@@ -156,15 +158,19 @@ class SessionSettings:
     def judge(self, name: str, text: str) -> Refused | None:
         """Checks a value in any scope for an isolation level that is not supported.
 
-        See docs/isolation.md. Raises 8048, or returns it if the session skips the check; 1231."""
+        See docs/isolation.md. Raises 8048, or returns it as a warning; 1231."""
         if name == "tidb_max_dist_task_nodes" and text == "0":
             raise ErrWrongValueForVar(name, text)
         if name != ISOLATION or text not in _NOT_DELIVERED:
             return None
         refusal = ErrUnsupportedIsolationLevel(text)
-        if self.get("tidb_skip_isolation_level_check") != "ON":
-            raise refusal
-        return refusal
+        if self.get("tidb_skip_isolation_level_check") == "ON":
+            return refusal
+        if text == _WEAKER:
+            return ErrUnsupportedIsolationLevel.with_text(
+                f"The isolation level '{text}' is not supported; transactions are REPEATABLE READ"
+            )
+        raise refusal
 
     def reset_session(self, name: str) -> None:
         """Resets a variable to the global value. Raises 1193, 1229."""
