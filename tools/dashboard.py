@@ -18,8 +18,17 @@ FILE = Path(__file__).parents[1] / "deploy/grafana/exuvia.json"
 WIDE, STAT_WIDE, HIGH, STAT_HIGH = 12, 6, 8, 4
 _SELECTED = '{job="exuvia",instance=~"$instance"%s}'
 _RATE = "[$__rate_interval]"
-_SERIES = {"counter": ("_total",), "histogram": ("_bucket", "_count", "_sum"), "summary": ("_count", "_sum"), "info": ("_info",)}
-_LATENCY = "histogram_quantile(%s, sum by (le) (rate({exuvia_command_duration_seconds_bucket,kind=~\"query|execute\"}" + _RATE + ")))"
+_SERIES = {
+    "counter": ("_total",),
+    "histogram": ("_bucket", "_count", "_sum"),
+    "summary": ("_count", "_sum"),
+    "info": ("_info",),
+}
+_LATENCY = (
+    'histogram_quantile(%s, sum by (le) (rate({exuvia_command_duration_seconds_bucket,kind=~"query|execute"}'
+    + _RATE
+    + ")))"
+)
 
 
 class Panel(NamedTuple):
@@ -32,19 +41,52 @@ class Panel(NamedTuple):
 
 
 PANELS = (
-    Panel("Unfinished jobs", "short", (("max(sum by (instance) ({exuvia_ddl_jobs})) or vector(0)", ""),), "stat"),
-    Panel("Oldest job that is not held", "s", (("max({exuvia_ddl_oldest_job_age_seconds})", ""),), "stat"),
-    Panel("Schema version lag, worst node", "short", (("max({exuvia_schema_version_lag})", ""),), "stat"),
+    Panel(
+        "Unfinished jobs",
+        "short",
+        (("max(sum by (instance) ({exuvia_ddl_jobs})) or vector(0)", ""),),
+        "stat",
+    ),
+    Panel(
+        "Oldest job that is not held",
+        "s",
+        (("max({exuvia_ddl_oldest_job_age_seconds})", ""),),
+        "stat",
+    ),
+    Panel(
+        "Schema version lag, worst node",
+        "short",
+        (("max({exuvia_schema_version_lag})", ""),),
+        "stat",
+    ),
     Panel("Connections", "short", (("sum({exuvia_connections})", ""),), "stat"),
-    Panel("Client latency", "s", tuple((_LATENCY % share, name) for share, name in ((0.5, "p50"), (0.99, "p99"), (0.999, "p99.9")))),
-    Panel("Backfill: rows per second", "short", (("clamp_min(max(deriv({exuvia_backfill_rows}[1m])), 0)", "rows/s"),)),
+    Panel(
+        "Client latency",
+        "s",
+        tuple(
+            (_LATENCY % share, name)
+            for share, name in ((0.5, "p50"), (0.99, "p99"), (0.999, "p99.9"))
+        ),
+    ),
+    Panel(
+        "Backfill: rows per second",
+        "short",
+        (("clamp_min(max(deriv({exuvia_backfill_rows}[1m])), 0)", "rows/s"),),
+    ),
     Panel(
         "Unfinished jobs by type and state",
         "short",
-        (("max by (type, state) ({exuvia_ddl_jobs})", "{{type}}: {{state}}"), ("max({exuvia_ddl_jobs_waiting})", "waiting")),
+        (
+            ("max by (type, state) ({exuvia_ddl_jobs})", "{{type}}: {{state}}"),
+            ("max({exuvia_ddl_jobs_waiting})", "waiting"),
+        ),
     ),
     Panel("Schema version", "short", (("{exuvia_schema_version}", "{{instance}}"),)),
-    Panel("Commands per second", "ops", ((f"sum by (kind) (rate({{exuvia_command_duration_seconds_count}}{_RATE}))", "{{kind}}"),)),
+    Panel(
+        "Commands per second",
+        "ops",
+        ((f"sum by (kind) (rate({{exuvia_command_duration_seconds_count}}{_RATE}))", "{{kind}}"),),
+    ),
     Panel(
         "Errors sent to clients",
         "ops",
@@ -67,11 +109,18 @@ PANELS = (
         "Write lock of the store",
         "short",
         (
-            (f"sum by (instance) (rate({{exuvia_store_write_lock_seconds_sum}}{_RATE}))", "{{instance}}: share of the time"),
+            (
+                f"sum by (instance) (rate({{exuvia_store_write_lock_seconds_sum}}{_RATE}))",
+                "{{instance}}: share of the time",
+            ),
             ("max({exuvia_store_write_lock_longest_seconds})", "longest, s"),
         ),
     ),
-    Panel("Owner of schema changes", "short", (("max by (member, term) ({exuvia_owner_info})", "{{member}}, term {{term}}"),)),
+    Panel(
+        "Owner of schema changes",
+        "short",
+        (("max by (member, term) ({exuvia_owner_info})", "{{member}}, term {{term}}"),),
+    ),
 )
 
 
@@ -85,7 +134,9 @@ _OWNERS = {series: meter for meter in METERS.values() for series in series_of(me
 
 def meters_of(panel: Panel) -> list[Meter]:
     """The metrics that a panel shows. Raises KeyError for one that is not in the registry."""
-    names = [name for query, _ in panel.queries for name in re.findall(r"(?<!\{)\{(exuvia_\w+)", query)]
+    names = [
+        name for query, _ in panel.queries for name in re.findall(r"(?<!\{)\{(exuvia_\w+)", query)
+    ]
     return list(dict.fromkeys(_OWNERS[name] for name in names))
 
 
@@ -94,12 +145,20 @@ def panel_of(meter: Meter) -> Panel:
     by = f" by ({', '.join(meter.labels)}) " if meter.labels else ""
     legend = ", ".join(f"{{{{{each}}}}}" for each in meter.labels)
     first = series_of(meter)[0]
-    unit = "s" if meter.name.endswith("_seconds") else "bytes" if meter.name.endswith("_bytes") else "short"
+    unit = (
+        "s"
+        if meter.name.endswith("_seconds")
+        else "bytes"
+        if meter.name.endswith("_bytes")
+        else "short"
+    )
     if meter.kind == "counter":
         return Panel(meter.about, "ops", ((f"sum{by}(rate({{{first}}}{_RATE}))", legend),))
     if meter.kind in ("histogram", "summary"):
         count, total = f"rate({{{meter.name}_count}}{_RATE})", f"rate({{{meter.name}_sum}}{_RATE})"
-        return Panel(meter.about, unit, ((f"sum{by}({total}) / sum{by}({count})", legend or "mean"),))
+        return Panel(
+            meter.about, unit, ((f"sum{by}({total}) / sum{by}({count})", legend or "mean"),)
+        )
     return Panel(meter.about, unit, ((f"max{by}({{{first}}})", legend),))
 
 
@@ -120,7 +179,10 @@ def expression(query: str) -> str:
 
 def _drawn(panel: Panel, number: int, x: int, y: int) -> dict[str, object]:
     is_stat = panel.kind == "stat"
-    options: dict[str, object] = {"legend": {"displayMode": "list", "placement": "bottom"}, "tooltip": {"mode": "multi"}}
+    options: dict[str, object] = {
+        "legend": {"displayMode": "list", "placement": "bottom"},
+        "tooltip": {"mode": "multi"},
+    }
     if is_stat:
         options = {"reduceOptions": {"calcs": ["lastNotNull"]}, "colorMode": "value"}
     custom = {} if is_stat else {"lineWidth": 2, "fillOpacity": 8}
@@ -130,8 +192,16 @@ def _drawn(panel: Panel, number: int, x: int, y: int) -> dict[str, object]:
         "type": panel.kind,
         "description": ". ".join(meter.about for meter in meters_of(panel)) + ".",
         "datasource": {"type": "prometheus", "uid": "${datasource}"},
-        "gridPos": {"h": STAT_HIGH if is_stat else HIGH, "w": STAT_WIDE if is_stat else WIDE, "x": x, "y": y},
-        "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0, "custom": custom}, "overrides": []},
+        "gridPos": {
+            "h": STAT_HIGH if is_stat else HIGH,
+            "w": STAT_WIDE if is_stat else WIDE,
+            "x": x,
+            "y": y,
+        },
+        "fieldConfig": {
+            "defaults": {"unit": panel.unit, "min": 0, "custom": custom},
+            "overrides": [],
+        },
         "options": options,
         "targets": [
             {"refId": chr(ord("A") + n), "expr": expression(query), "legendFormat": legend}
@@ -164,7 +234,12 @@ def dashboard() -> str:
         "timezone": "",
         "templating": {
             "list": [
-                {"name": "datasource", "type": "datasource", "query": "prometheus", "label": "Data source"},
+                {
+                    "name": "datasource",
+                    "type": "datasource",
+                    "query": "prometheus",
+                    "label": "Data source",
+                },
                 {
                     "name": "instance",
                     "type": "query",

@@ -33,7 +33,9 @@ class Progress:
         if match := re.match(r"\s*(Collecting|Requirement already satisfied:) ([\w.-]+)", line):
             self.seen.add(match[2].lower())
             self.doing, self.file = f"looking for {match[2]}", ""
-        elif match := re.match(r"\s*(Downloading|Using cached) (\S+)(?: \(([\d.]+) (\w+)\))?", line):
+        elif match := re.match(
+            r"\s*(Downloading|Using cached) (\S+)(?: \(([\d.]+) (\w+)\))?", line
+        ):
             name = match[2].rpartition("/")[2].removesuffix(".metadata")
             self.doing = f"{match[1].lower()} {name}"
             self.file = name if match[1] == "Downloading" else ""
@@ -67,7 +69,9 @@ def size_of(path: Path) -> int:
 
 def wanted(arguments: list[str]) -> int:
     """Packages that the requirement files name."""
-    files = [Path(each) for before, each in zip(arguments, arguments[1:], strict=False) if before == "-r"]
+    files = [
+        Path(each) for before, each in zip(arguments, arguments[1:], strict=False) if before == "-r"
+    ]
     return sum(len(re.findall(r"^[\w.\[\]-]+==", file.read_text(), re.MULTILINE)) for file in files)
 
 
@@ -95,7 +99,9 @@ def install(arguments: list[str], every_s: float) -> int:
             reader.join(every_s)
             if not reader.is_alive():
                 break
-            print(f"  {time.monotonic() - started:4.0f} s  {progress.told(Path(scratch))}", flush=True)
+            print(
+                f"  {time.monotonic() - started:4.0f} s  {progress.told(Path(scratch))}", flush=True
+            )
         code = process.wait()
     if code:
         sys.stderr.write("".join(lines))

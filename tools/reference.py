@@ -23,7 +23,9 @@ from exuvia.ddl.actions import ACTIONS
 
 
 def row(*cells: object) -> str:
-    texts = (str(each).replace("|", "\\|").replace("<", "&lt;").replace("\n", " ") for each in cells)
+    texts = (
+        str(each).replace("|", "\\|").replace("<", "&lt;").replace("\n", " ") for each in cells
+    )
     return "| " + " | ".join(texts) + " |\n"
 
 
@@ -40,10 +42,17 @@ def schema_changes() -> str:
     text += "A change of several paths (*chosen*) is shown with the one that it has in general; `EXPLAIN ALTER TABLE` names the one that a statement takes.\n\n"
     text += table("kind", "code", "path", "reads or writes rows", "mixes with others in one ALTER")
     for action in ACTIONS.values():
-        states = [action.path[0].source, *(step.target for step in action.path)] if action.path else []
+        states = (
+            [action.path[0].source, *(step.target for step in action.path)] if action.path else []
+        )
         path = " → ".join(STATE_TEXT[each] for each in states)
         path += " *(chosen)*" if action.choose else ""
-        text += row(action.label, int(action.code), path, *("yes" if x else "" for x in (action.reorg, action.mixes)))
+        text += row(
+            action.label,
+            int(action.code),
+            path,
+            *("yes" if x else "" for x in (action.reorg, action.mixes)),
+        )
     return text
 
 
@@ -66,19 +75,35 @@ values of that moment. Scope: *global*, *session*, or both. A variable that is o
 def variables() -> str:
     """One section per effective variable, so that a search leads to it; a table for each other group."""
     known = sorted(VARIABLES.values())
-    groups = {kind: [each for each in known if each.effect.kind == kind] for kind in ("effective", "read-only", "refused", "accepted")}
+    groups = {
+        kind: [each for each in known if each.effect.kind == kind]
+        for kind in ("effective", "read-only", "refused", "accepted")
+    }
     text = VARIABLES_BEGIN + "## Variables with effect\n"
     for each in groups["effective"]:
         text += f"\n### {code(each.name)}\n\n{each.description.replace('<', '&lt;')}\n\n"
-        facts = {"Default": code(each.default) or "empty", "Range": range_of(each), "Unit": each.unit}
+        facts = {
+            "Default": code(each.default) or "empty",
+            "Range": range_of(each),
+            "Unit": each.unit,
+        }
         facts |= {"Scope": scope_of(each), "Since": each.since}
         text += ". ".join(f"{name}: {fact}" for name, fact in facts.items() if fact) + ".\n"
     text += "\n## Read-only variables\n\n" + table("variable", "value", "scope")
-    text += "".join(row(code(each.name), code(each.default), scope_of(each)) for each in groups["read-only"])
+    text += "".join(
+        row(code(each.name), code(each.default), scope_of(each)) for each in groups["read-only"]
+    )
     text += "\n## Refused values\n\n" + table("variable", "only value", "why")
-    text += "".join(row(code(each.name), code(each.default), each.effect.why) for each in groups["refused"])
-    text += "\n## Accepted, no effect\n\n" + table("variable", "default", "scope", "why it has no effect")
-    text += "".join(row(code(each.name), code(each.default), scope_of(each), each.effect.why) for each in groups["accepted"])
+    text += "".join(
+        row(code(each.name), code(each.default), each.effect.why) for each in groups["refused"]
+    )
+    text += "\n## Accepted, no effect\n\n" + table(
+        "variable", "default", "scope", "why it has no effect"
+    )
+    text += "".join(
+        row(code(each.name), code(each.default), scope_of(each), each.effect.why)
+        for each in groups["accepted"]
+    )
     return text
 
 
@@ -94,6 +119,7 @@ FORMATS = {
     VariableKind.ZONE: "`SYSTEM`, `+hh:mm`, or a name such as `Europe/Berlin`",
     VariableKind.DAYTIME: "`HH:MM` or `HH:MM +ZZZZ`; UTC without a zone",
     VariableKind.WINDOW: "`HH:MM-HH:MM` or `HH:MM-HH:MM +ZZZZ`; UTC without a zone",
+    VariableKind.FOLDER: "an absolute path",
     VariableKind.MEMORY: "`0`, `1%` to `99%`, or at least 536870912; units as in `2GiB`",
 }
 
@@ -124,8 +150,14 @@ def commands() -> str:
             told += "\n" + table("option", "default", "environment", "")
         for each in options:
             variable = each.envvar if isinstance(each.envvar, str) else ""
-            default = "" if each.default in (None, False, "") or callable(each.default) else each.default
-            flags = ", ".join(map(code, each.opts)) if hasattr(each, "help") and each.opts else each.name
+            default = (
+                "" if each.default in (None, False, "") or callable(each.default) else each.default
+            )
+            flags = (
+                ", ".join(map(code, each.opts))
+                if hasattr(each, "help") and each.opts
+                else each.name
+            )
             told += row(flags, code(default), code(variable), getattr(each, "help", "") or "")
         for word, sub in getattr(command, "commands", {}).items():
             told += tell(sub, f"{name} {word}")
@@ -133,10 +165,20 @@ def commands() -> str:
 
     text += "\n## Exit codes\n\n" + table("code", "meaning")
     text += "".join(row(code(f"{number}"), words) for number, words in program.MEANINGS.items())
-    text += "\n## Former spellings\n\nThey work for one release, with a note on standard error.\n\n" + table("command", "former", "now")
-    former = [(command, old, new) for command, each in program.OLD_OPTIONS.items() for old, new in each.items()]
+    text += (
+        "\n## Former spellings\n\nThey work for one release, with a note on standard error.\n\n"
+        + table("command", "former", "now")
+    )
+    former = [
+        (command, old, new)
+        for command, each in program.OLD_OPTIONS.items()
+        for old, new in each.items()
+    ]
     former += [("", old, new) for old, new in program.OLD_COMMANDS.items()]
-    text += "".join(row(code(f"exuvia {command}".strip()), code(old), code(" ".join(new))) for command, old, new in former)
+    text += "".join(
+        row(code(f"exuvia {command}".strip()), code(old), code(" ".join(new)))
+        for command, old, new in former
+    )
     return text + tell(typer.main.get_command(app), "exuvia")
 
 

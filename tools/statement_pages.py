@@ -83,7 +83,9 @@ class Family(NamedTuple):
         return file_name(self.title)
 
 
-_FENCE = re.compile(r"^```(syntax|sql no-run|sql)(?: [^\n]+)?\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(
+    r"^```(syntax|sql no-run|sql)(?: [^\n]+)?\n(.*?)^```\n", re.MULTILINE | re.DOTALL
+)
 _REFUSAL = re.compile(r"^- (\d+) `(.+?)`: (.+(?:\n  .+)*)\n?", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"^- ([a-z_]+): (.+?); `(.+)`$", re.MULTILINE)
 
@@ -230,9 +232,13 @@ def markdown(page: Page) -> str:
     if page.example or page.not_run:
         parts.append(f"## Example\n\n```sql\n{page.not_run}{page.example}```\n")
     if page.refusals:
-        parts.append("## Refused\n\n| error | for instance | reason and next step |\n| --- | --- | --- |")
+        parts.append(
+            "## Refused\n\n| error | for instance | reason and next step |\n| --- | --- | --- |"
+        )
         for code, statement, reason in page.refusals:
-            parts.append(f"| [{code}](../errors/{code}.md) | `{cell(statement)}` | {cell(reason)} |")
+            parts.append(
+                f"| [{code}](../errors/{code}.md) | `{cell(statement)}` | {cell(reason)} |"
+            )
     return "\n".join(parts).rstrip("\n") + "\n"
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,28 +21,25 @@ from hypothesis import strategies as st
 from exuvia.base.errors import Deposed
 from exuvia.catalog import writer
 from exuvia.catalog.model import IndexInfo, SchemaState
+from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import Padded, Span
-from exuvia.kv.store import Store
+from exuvia.kv.store import Store, open_store
 from exuvia.node.back import Candidate
 from exuvia.pipeline import checkpoint
-from exuvia.pipeline.kernels import exchange
+from exuvia.pipeline.kernels import exchange, spilled_runs
 from exuvia.pipeline.kernels.attempt import TaskAttempt
 from exuvia.pipeline.kernels.entries import EntryParts, as_bytes, in_order, joined
-from exuvia.pipeline.kernels.exchange import (
-    Exchange,
-    RunReader,
-    Spill,
-    SpilledRun,
-    range_element,
-    ranges_of,
-)
-from exuvia.pipeline.reorg import SPILL_FOLDERS
+from exuvia.pipeline.kernels.exchange import Exchange, Spill, range_element, ranges_of
+from exuvia.pipeline.kernels.spilled_runs import RunReader, Slice, SpilledRun
+from exuvia.pipeline.phase_runner import PhaseRunner
+from exuvia.pipeline.reorg import SPILL_FOLDERS, Done, Waiting
 from exuvia.pipeline.settings import Fixed, PipelineSettings
 from exuvia.pipeline.task import DONE, DUPLICATES, UNAVAILABLE, Outcome, Task, TaskOrder, order_for
 from exuvia.pipeline.throttle import Batch
+from support.exchange_tables import make, rows_of, work_of
 from support.tables import JOB, begin_reorg, publish, table_info, with_states
 
 INFO = table_info(
@@ -75,9 +73,10 @@ def life(store: Store, task: Task, **more: int) -> Outcome:
             return reached
 
 
-def spans_of(table: Table) -> list[Span]:
+def spans_of(table: Table) -> list[tuple[int, Span]]:
     """The whole key range of each index."""
-    return [table.index_span(index) for index in table.info.indexes if index.id in (IA, IU)]
+    indexes = (index for index in table.info.indexes if index.id in (IA, IU))
+    return [(index.id, table.index_span(index)) for index in indexes]
 
 
 def spilled(store: Store, table: Table, order: TaskOrder, folder: Path, parts: int = 3) -> Exchange:
@@ -95,7 +94,7 @@ def merges(table: Table, runs: Exchange, order: TaskOrder, rows: int) -> list[Ta
 
 def entries(store: Store, table: Table) -> list[tuple[bytes, bytes]]:
     with store.read() as txn:
-        return [pair for span in spans_of(table) for pair in txn.scan(span)]
+        return [pair for _, span in spans_of(table) for pair in txn.scan(span)]
 
 
 ROWS: list[list[object]] = [
@@ -178,7 +177,7 @@ def test_only_entries_of_unfinished_ranges_are_spilled(tmp_path: Path) -> None:
         assert next(txn.scan(whole), None) is None
     prefix = whole.start
     half = Span(prefix, k.span_of(prefix).start + b"\x03" + k.i64(150))
-    tasks = runs.spills(order, [table.row_span()], [half])
+    tasks = runs.spills(order, [table.row_span()], [(IU, half)])
     runs.take(tasks, [life(store, task) for task in tasks])
     assert [run.index_id for run in runs.runs] == [IU]
     with closing(RunReader(runs.folder, runs.runs[0])) as reader:
@@ -218,7 +217,7 @@ def test_equal_keys_that_exceed_the_memory_of_a_task_are_merged_in_groups(
 ) -> None:
     merged, sizes = exchange.merged_run, list[int]()
 
-    def recorded(index: IndexInfo, slices: list[exchange.Slice]) -> Any:
+    def recorded(index: IndexInfo, slices: list[Slice]) -> Any:
         sizes.append(sum(part.end - part.start for part in slices))
         return merged(index, slices)
 
@@ -285,7 +284,7 @@ def test_a_failed_write_names_the_folder_and_leaves_no_file(
 
         return Refusing()
 
-    monkeypatch.setattr(exchange, "open", refusing, raising=False)
+    monkeypatch.setattr(spilled_runs, "open", refusing, raising=False)
     (task,) = runs.spills(order, [table.row_span()], spans_of(table))
     outcome = life(store, task)
     assert outcome.kind == UNAVAILABLE
@@ -328,12 +327,66 @@ def test_a_new_owner_removes_the_folders_of_ended_processes(
 ) -> None:
     store, _, order = world([])
     monkeypatch.setattr(MemoryStore, "folder", str(tmp_path))
+    elsewhere = tmp_path / "elsewhere"
+    txn = store.begin()
+    variables.set_global(txn, "exuvia_spill_folder", str(elsewhere))
+    txn.commit()
     living = Exchange(str(tmp_path), order)
     (tmp_path / f"{SPILL_FOLDERS}5-1-old").mkdir()
+    (elsewhere / f"{SPILL_FOLDERS}5-1-old").mkdir(parents=True)
     (tmp_path / "data.mdb").touch()
     campaign: Any = Won()
     Candidate(campaign, store).step(0.0)
-    assert {path.name for path in tmp_path.iterdir()} == {"data.mdb", Path(living.folder).name}
+    expected = {"data.mdb", "elsewhere", Path(living.folder).name}
+    assert {path.name for path in tmp_path.iterdir()} == expected
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_sorted_runs_are_in_the_folder_of_the_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange, "LEAST_ROWS", 0)
+    elsewhere = tmp_path / "elsewhere"
+    store = open_store(f"lmdb://{tmp_path}/store?sync=0")
+    txn = store.begin()
+    variables.set_global(txn, "exuvia_spill_folder", str(elsewhere))
+    variables.set_global(txn, "exuvia_ddl_reorg_span_rows", "50")
+    txn.commit()
+    table = make(store, 600, rows_of(200))
+    work = work_of(table)
+    driver = PhaseRunner(store, 600, 1, table, work, monotonic=lambda: 0.0)
+    waiting = next(p for p in map(driver.step, range(99)) if isinstance(p, Waiting))
+    assert str(elsewhere) in waiting.reason and "No such file" in waiting.reason
+    elsewhere.mkdir()
+    places = set[tuple[int, int]]()
+    for now in range(100, 1_000):
+        progress = driver.step(now)
+        in_store = list((tmp_path / "store").glob(f"{SPILL_FOLDERS}*"))
+        places.add((len(in_store), len(list(elsewhere.glob(f"{SPILL_FOLDERS}*")))))
+        if isinstance(progress, Done):
+            break
+    assert isinstance(progress, Done)
+    assert places == {(0, 0), (0, 1)}
+    store.close()
+
+
+def test_a_map_task_waits_while_the_disk_of_its_folder_has_too_little_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, table, order = world(ROWS)
+    runs = Exchange(str(tmp_path), order)
+    (task,) = runs.spills(order, [table.row_span()], spans_of(table))
+    asked = list[str]()
+
+    def nearly_full(folder: str) -> Any:
+        asked.append(folder)
+        return SimpleNamespace(f_bavail=99 << 10, f_frsize=1 << 10)
+
+    monkeypatch.setattr(spilled_runs.os, "statvfs", nearly_full)
+    outcome = life(store, task, disk_free_min=100 << 20)
+    assert outcome.kind == UNAVAILABLE and "exuvia_disk_free_min" in outcome.text
+    assert asked == [runs.folder] and runs.folder in outcome.text
+    assert life(store, task, disk_free_min=98 << 20).kind == DONE
 
 
 # -- runs in files ---------------------------------------------------------------------------------
@@ -360,9 +413,9 @@ def run_of(keys: list[bytes], folder: Path, name: str, form: str) -> SpilledRun:
             row[: len(key)] = np.frombuffer(key, np.uint8)
         values = Padded(matrix, lengths)
     spans = [(0, len(values))]
-    prefix = exchange.shared_prefix(values, spans)
+    prefix = spilled_runs.shared_prefix(values, spans)
     with (folder / name).open("wb") as file:
-        steps = exchange.write_column(file, values, spans, prefix)
+        steps = spilled_runs.write_column(file, values, spans, prefix)
         with pytest.raises(StopIteration) as end:
             while True:
                 next(steps)
@@ -449,6 +502,6 @@ def test_a_range_of_rows_is_what_is_left_of_the_table(tmp_path: Path) -> None:
     runs = spilled(store, table, order, tmp_path)
     assert sum(task.rows for task in merges(table, runs, order, 151)) == 151
     assert [task.order.element for task in merges(table, runs, order, 9)] == [
-        range_element(IA),
-        range_element(IU),
+        range_element(order, IA),
+        range_element(order, IU),
     ]

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,18 +18,21 @@ from typing import Any
 import pytest
 
 from exuvia.base.errors import Deposed
+from exuvia.catalog import writer
 from exuvia.catalog.model import to_json
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.kv import keys as k
 from exuvia.kv.packet import Span
 from exuvia.kv.store import Store, open_store
+from exuvia.kv.transaction import Transaction
 from exuvia.pipeline import checkpoint
 from exuvia.pipeline.executor import InlineTasks
 from exuvia.pipeline.kernels import exchange
+from exuvia.pipeline.kernels.entries import of_index
 from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.pipeline.reorg import (
-    INDEX_RANGE,
+    RANGE,
     SPILL_FOLDERS,
     Done,
     Duplicates,
@@ -41,18 +45,9 @@ from exuvia.pipeline.spark import Spark
 from exuvia.pipeline.task import Task
 from exuvia.pipeline.verify.compare import check_index
 from support import exchange_driver
-from support.exchange_driver import (
-    KINDS,
-    ROWS,
-    STAGES,
-    Waves,
-    driver_of,
-    filled_indexes,
-    make,
-    progress_of,
-    rows_of,
-    stage_of,
-)
+from support.exchange_driver import STAGES, Waves, driver_of, progress_of, stage_of
+from support.exchange_tables import KINDS, ROWS, make, rows_of, targets_of
+from support.few import none_of, one_in
 from support.node_processes import is_alive, until
 from support.tables import begin_reorg
 
@@ -102,11 +97,17 @@ def engine(
 
 
 _used = iter(range(100))
-INLINE = [("inline", stage) for stage in STAGES]
+# `make test` has all stages of a fill, and one of each other kind
+INLINE = [
+    *(("inline", "fill", stage) for stage in STAGES),
+    *(("inline", kind, "merge") for kind in KINDS[1:]),
+    *none_of(("inline", kind, stage) for kind in KINDS[1:] for stage in STAGES if stage != "merge"),
+]
 # Spark's driver goes from its last wave to the end in one step
-SPARK = [pytest.param("spark", stage, marks=pytest.mark.long) for stage in STAGES[:-1]]
-at_each_stage = pytest.mark.parametrize(("engine", "stage"), INLINE + SPARK, indirect=["engine"])
-of_each_kind = pytest.mark.parametrize("kind", KINDS)
+SPARK = none_of(("spark", kind, stage) for kind in KINDS for stage in STAGES[:-1])
+at_each_stage = pytest.mark.parametrize(
+    ("engine", "kind", "stage"), INLINE + SPARK, indirect=["engine"]
+)
 
 
 @pytest.fixture
@@ -116,10 +117,16 @@ def waves() -> Iterator[Waves]:
 
 
 def require_filled(engine: Engine, table: Table) -> None:
-    assert len(filled_indexes(table)) == 2
-    for index in filled_indexes(table):
-        assert check_index(engine.store, table, index, "slow").faults == []
-        assert engine.store.count(table.index_span(index)) == ROWS
+    counts = dict[int, int]()
+    for part, indexes in targets_of(table):
+        for index in indexes:
+            assert check_index(engine.store, part, index, "slow").faults == []
+            with closing(engine.store.snapshot()) as snapshot:
+                entries = sum(len(some.keys) for some in of_index(snapshot, part.index_span(index)))
+            counts[index.id] = counts.get(index.id, 0) + entries
+    assert len(counts) >= 2 and set(counts.values()) == {ROWS}
+    if table.info.partition is not None or table.info.exuvia_rekey is not None:
+        assert sum(engine.store.count(part.row_span()) for part, _ in targets_of(table)) == ROWS
     assert engine.folders == []
 
 
@@ -140,12 +147,7 @@ def ended(driver: PhaseRunner) -> Progress:
 def finished_ranges(engine: Engine, table: Table) -> list[Any]:
     with engine.store.read() as txn:
         stored = checkpoint.rows_of(txn, table.info.id)
-    elements = {index.id for index in filled_indexes(table)}
-    return [
-        (row.start_key, row.end_key)
-        for row in stored
-        if row.ele_id in elements and row.ele_type == INDEX_RANGE.encode()
-    ]
+    return [(row.start_key, row.end_key) for row in stored if row.ele_type.endswith(RANGE.encode())]
 
 
 def test_a_large_fill_is_read_once_and_written_by_key_ranges(engine: Engine, waves: Waves) -> None:
@@ -182,6 +184,57 @@ def test_a_large_rewrite_spills_its_entries_and_reads_no_row_twice(
     assert stored == {b"_col_", b"_idx_range_", b"_idx_"}
 
 
+@pytest.mark.parametrize("kind", ["move", "rekey", "to ids"])
+def test_copies_of_a_large_move_are_put_by_key_ranges(
+    engine: Engine, waves: Waves, kind: str
+) -> None:
+    table = engine.table(kind=kind)
+    driver = engine.driver(table)
+    *running, reached = progress_of(driver)
+    seen = [progress.rows_done for progress in running if isinstance(progress, Running)]
+    assert isinstance(reached, Done)
+    assert reached.rows == ROWS and seen == sorted(seen)
+    assert waves.maps and waves.merges
+    kernel = "move to ids" if kind == "to ids" else kind
+    assert {task.kind for task in waves.maps + waves.merges} == {kernel}
+    by_index = dict[int, list[Span]]()
+    for task in waves.merges:
+        by_index.setdefault(task.index_id, []).append(task.span)
+    assert (0 in by_index) is (kind == "rekey"), "only its rows come into another order"
+    for spans in by_index.values():
+        assert len(spans) >= 4
+        assert all(a.end <= b.start for a, b in pairwise(sorted(spans)))
+    if kind == "rekey":
+        assert [task.index_id > 0 for task in waves.merges] == sorted(
+            task.index_id > 0 for task in waves.merges
+        ), "rows before entries"
+    require_filled(engine, table)
+
+
+@pytest.mark.parametrize("kind", ["fill", "rekey", "to ids"])
+@pytest.mark.parametrize("stage", one_in(3, ["barrier", "spill", "merge"]))
+def test_rows_may_change_between_their_spill_and_their_put(
+    engine: Engine, waves: Waves, kind: str, stage: str
+) -> None:
+    table, rows = engine.table(kind=kind), rows_of()
+    driver = engine.driver(table)
+    step_to(engine, driver, waves, table, stage)
+
+    def change(txn: Transaction, n: int) -> None:
+        _, number, text, key = rows[n]
+        writer.update(txn, table, k.i64(n), rows[n], [n, number, f"new {n}", key])
+        writer.delete(txn, table, k.i64(n + 1), rows[n + 1])
+        writer.insert(txn, table, [ROWS + n, number, text, ROWS + n])
+        _, number, text, _ = rows[n + 2]
+        writer.update(txn, table, k.i64(n + 2), rows[n + 2], [n + 2, 7, text, 2 * ROWS + n])
+
+    for n in range(0, ROWS, 100):
+        engine.store.transact(partial(change, n=n))  # Spark's workers may write the same copies
+    *_, reached = progress_of(driver)
+    assert isinstance(reached, Done), reached
+    require_filled(engine, table)
+
+
 def test_rows_of_a_lost_file_of_a_rewrite_are_read_again(engine: Engine, waves: Waves) -> None:
     table = engine.table(kind="rewrite")
     driver = engine.driver(table)
@@ -195,7 +248,7 @@ def test_rows_of_a_lost_file_of_a_rewrite_are_read_again(engine: Engine, waves: 
 
 
 def test_duplicates_of_all_ranges_are_listed(engine: Engine, waves: Waves) -> None:
-    rows = [[n, n, f"u{n % 3_990}"] for n in range(ROWS)]
+    rows = [[n, n, f"u{n % 3_990}", n] for n in range(ROWS)]
     reached = ended(engine.driver(engine.table(rows)))
     assert isinstance(reached, Duplicates)
     expected = [f"Duplicate entry 'u{n}' for key 't.iu'" for n in range(10)]
@@ -224,7 +277,6 @@ def test_a_lost_file_makes_its_map_task_run_again(engine: Engine, waves: Waves, 
     require_filled(engine, table)
 
 
-@of_each_kind
 @at_each_stage
 def test_a_pause_removes_the_files_and_a_later_driver_does_the_rest(
     engine: Engine, waves: Waves, kind: str, stage: str
@@ -243,14 +295,13 @@ def test_a_pause_removes_the_files_and_a_later_driver_does_the_rest(
     second = engine.driver(table, epoch=2)
     assert isinstance(ended(second), Done)
     for start, end in before:
-        assert all(t.span.end <= start or end <= t.span.start for t in waves.of("merge"))
+        assert all(t.span.end <= start or end <= t.span.start for t in waves.merges)
         assert all(
-            span.end <= start or end <= span.start for t in waves.of("spill") for span in t.ranges
+            span.end <= start or end <= span.start for t in waves.maps for _, span in t.ranges
         )
     require_filled(engine, table)
 
 
-@of_each_kind
 @at_each_stage
 def test_after_kill_9_the_next_driver_removes_the_files_and_does_the_rest(
     engine: Engine, waves: Waves, kind: str, stage: str
@@ -281,10 +332,11 @@ def test_after_kill_9_the_next_driver_removes_the_files_and_does_the_rest(
     rewritten = 10 if kind == "rewrite" and stage != "spill" else 0
     assert reached.spans_skipped >= len(before) + rewritten
     assert reached.rows in (ROWS, ROWS - 1) if stage == "end" else reached.rows == ROWS
-    done_again = [task.span for task in waves.of("merge")]
+    done_again = [task.span for task in waves.merges]
     assert not set(before) & set(map(tuple, done_again))
-    assert bool(waves.of("spill")) is (stage != "end")
-    assert bool(waves.of("rewrite")) is (kind == "rewrite" and stage == "spill")
+    assert bool(waves.maps) is (stage != "end")
+    if kind == "rewrite":
+        assert bool(waves.of("rewrite")) is (stage == "spill")
     require_filled(engine, table)
 
 

@@ -196,6 +196,19 @@ def test_a_large_backfill_tells_the_bytes_of_its_sorted_runs(world, monkeypatch)
         run(session, "SET GLOBAL exuvia_ddl_reorg_span_rows = DEFAULT")
 
 
+def test_a_large_change_of_the_primary_key_tells_the_bytes_of_its_sorted_runs(world, monkeypatch):
+    monkeypatch.setattr(type(world.store), "folder", "/somewhere", raising=False)
+    monkeypatch.setattr(type(world.store), "count", lambda *_: 100_001)
+    session = world.session()
+    run(session, "CREATE TABLE by_key (id INT PRIMARY KEY, a INT NOT NULL, KEY ia (a))")
+    run(session, "INSERT INTO by_key VALUES (1, 1)")
+    change = "EXPLAIN ALTER TABLE by_key DROP PRIMARY KEY, ADD PRIMARY KEY (a) CLUSTERED"
+    (reorg,) = (row for row in rows(session, change) if "Reorg" in row[0])
+    assert "move rows to another primary key" in reorg[3]
+    spilled = int(reorg[3].partition("sorted runs on disk, about ")[2].partition(" ")[0])
+    assert spilled > 100_001 * 2 * 30, "rows and entries of an index"
+
+
 def test_the_pace_is_that_of_finished_jobs_with_their_own_error(world):
     txn = world.store.begin()
     for n, seconds in enumerate((1, 2, 4)):

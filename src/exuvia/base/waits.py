@@ -60,7 +60,12 @@ SPARK_ELSEWHERE = Wait(
 SPARK_WORKERS = Wait("Spark's workers at %s: %s")
 SPARK_ENDED = Wait("Spark at %s has ended: %s")
 SPILL_FAILED = Wait(
-    "sorted runs cannot be written to %s: %s; they need about as much room as the new index"
+    "sorted runs cannot be written to %s: %s; they need about as much room as the new entries, "
+    "see exuvia_spill_folder"
+)
+SPILL_RESERVE = Wait(
+    "the disk of the sorted runs in %s has %s MiB free, less than exuvia_disk_free_min (%s MiB); "
+    "it goes on once there is room"
 )
 SPILL_LOST = Wait("the sorted run %s is missing or incomplete; its rows are read again")
 TASKS_FAILED = Wait("a wave of tasks failed and is tried again: %s")

@@ -199,13 +199,28 @@ def work_of(store: Store, txn: Transaction, run: Decision) -> Work | None:
     words = dict.fromkeys(_phase_words(phase, table) for phase in phases)
     written = sum(_written(phase, table, rows, size) for phase in phases)
     what = ", ".join(filter(None, words))
-    least = max(EXCHANGED_ROWS, variables.read_int(txn, "exuvia_ddl_reorg_span_rows"))
-    if store.folder is not None and largest > least:
-        fills = [phase for phase in phases if phase.kernel == "fill"]
-        spilled = sum(_written(phase, table, largest, size) for phase in fills)
+    span_rows = variables.read_int(txn, "exuvia_ddl_reorg_span_rows")
+    if store.folder is not None:
+        spilled = sum(_spilled(phase, table, rows, largest, size, span_rows) for phase in phases)
         if spilled:
             what += f" through sorted runs on disk, about {spilled} bytes"
     return Work(what, rows, size, written, reorg)
+
+
+def _spilled(
+    phase: Phase, table: TableInfo, rows: int, largest: int, size: int, span_rows: int
+) -> int:
+    """Estimated bytes of a phase's sorted runs on disk. `rows`, `size`: those of all rows;
+    `largest`: rows of the largest partition, which is filled alone."""
+    if phase.kernel == "fill" and largest > max(EXCHANGED_ROWS, span_rows):
+        return _entry_bytes(table, phase.index_ids, largest)
+    copied = tuple(index.id for index in table.indexes if not index.exuvia_clustered)
+    if phase.kernel == "rekey" and rows > EXCHANGED_ROWS:
+        return size + _entry_bytes(table, copied, rows)
+    is_move = phase.kernel in ("move", "move to ids")
+    if is_move and rows > max(EXCHANGED_ROWS, span_rows // max(1, len(copied))):
+        return _entry_bytes(table, copied, rows)
+    return 0
 
 
 def _written(phase: Phase, table: TableInfo, rows: int, size: int) -> int:
@@ -214,7 +229,12 @@ def _written(phase: Phase, table: TableInfo, rows: int, size: int) -> int:
         return 0
     if not phase.index_ids or phase.changing:  # the following backfill counts the entries
         return size
-    widths = [len(index.idx_cols) for index in table.indexes if index.id in phase.index_ids]
+    return _entry_bytes(table, phase.index_ids, rows)
+
+
+def _entry_bytes(table: TableInfo, index_ids: tuple[int, ...], rows: int) -> int:
+    """Estimated bytes of the entries of these indexes."""
+    widths = [len(index.idx_cols) for index in table.indexes if index.id in index_ids]
     return rows * sum(ENTRY_BYTES + KEY_COLUMN_BYTES * width for width in widths)
 
 

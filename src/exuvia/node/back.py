@@ -20,6 +20,7 @@ from queue import SimpleQueue
 from exuvia.base import private_files
 from exuvia.base.clock import Clock, SystemClock
 from exuvia.base.errors import ExuviaError, Unavailable
+from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.cluster import nodes
 from exuvia.cluster.owner import Campaign
@@ -73,10 +74,17 @@ class Candidate:
         was_owner = self._campaign.is_owner
         pause_s = self._campaign.step(now)
         if self._campaign.is_owner and not was_owner:
-            if self._store.folder is not None:
-                private_files.remove_leftovers(SPILL_FOLDERS, self._store.folder)
+            self._remove_leftovers()
             self._store.transact(partial(notify_all, channels=(self.channel,)))
         return pause_s
+
+    def _remove_leftovers(self) -> None:
+        if self._store.folder is None:
+            return
+        with self._store.read() as txn:
+            folder = variables.get_global(txn, "exuvia_spill_folder")
+        for parent in filter(None, (self._store.folder, folder)):
+            private_files.remove_leftovers(SPILL_FOLDERS, parent)
 
 
 class Back:

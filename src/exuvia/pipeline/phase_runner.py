@@ -28,10 +28,9 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from exuvia.base.errors import Broken, Conflict, Deposed, OutOfSpace, Refused, Unavailable
+from exuvia.base.errors import Broken, Conflict, Deposed, Refused, Unavailable
 from exuvia.base.limits import COLD_INLINE
 from exuvia.base.mysql_errors import ErrDupEntry, ErrLoadDataPreCheckFailed
-from exuvia.base.waits import DISK_RESERVE
 from exuvia.catalog.table import Table
 from exuvia.kv import keys
 from exuvia.kv.packet import Span
@@ -43,6 +42,7 @@ from exuvia.pipeline.executor import Executor, Others
 from exuvia.pipeline.kernels import exchange, move, rekey, rewrite
 from exuvia.pipeline.kernels.entries import LEAST_SPAN_ROWS, run_rows
 from exuvia.pipeline.kernels.exchange import Exchange
+from exuvia.pipeline.kernels.spilled_runs import require_room
 from exuvia.pipeline.kernels.summary import LEAST_ROWS, Gathered, Keep, MergedSummary
 from exuvia.pipeline.reorg import (
     COMPARE,
@@ -68,6 +68,9 @@ from exuvia.pipeline.worker_process import WorkerProcess
 
 _WAVE_TASKS = 64
 _SPILLS = 8  # spills of each core in one wave; if Spark loses a wave, all its tasks are repeated
+_EXCHANGED = frozenset({"fill", "move", "rekey", "move to ids"})
+_WHOLE_ROWS = 4
+"""Divisor of a span's rows where tasks sort copies: whole rows, or entries with their sources."""
 PACED_ROWS = 10_000  # fewer rows are finished before clients could notice
 _RETRY_S = ROOM_S = 1.0
 _COUNT_S = 0.05
@@ -236,7 +239,7 @@ class PhaseRunner:
         try:
             if now >= self._room_at:
                 self._room_at = now + ROOM_S
-                self._require_room()
+                require_room(self._store, self._dial)
             if self._controller is not None:
                 self._controller.step(now, not self._current_phase.writes)
             reached = next(self._walk)
@@ -262,13 +265,6 @@ class PhaseRunner:
         self._executor.cancel()
         self._walk.close()
         self._walk = self._walk_stages()
-
-    def _require_room(self) -> None:
-        """Raises OutOfSpace if the store's disk has less free space than reorgs must leave: a full
-        disk would stop all clients."""
-        least, free = self._dial.read().disk_free_min, self._store.free_bytes()
-        if free is not None and free < least:
-            raise OutOfSpace(DISK_RESERVE(free >> 20, least >> 20))
 
     def _check_epoch(self) -> None:
         """Raises Deposed. Without this check, a phase that only reads would wait for ever."""
@@ -422,7 +418,7 @@ class PhaseRunner:
         gathers = phase.gathers and self._keep is not None and settings.statistics
         if gathers and self._gathered is None and self._table_rows >= LEAST_ROWS:
             self._gathered = Gathered(self.order, self._table_rows)
-        if phase.kernel == "fill":
+        if phase.kernel in _EXCHANGED:
             ended = yield from self._run_exchanges(phase, rows)
             if ended is not None:
                 return ended
@@ -487,85 +483,116 @@ class PhaseRunner:
         self._note_finished(number)
         return done, tasks
 
-    # -- a large fill, through sorted runs on disk -------------------------------------------------
+    # -- a large fill or move, through sorted runs on disk -----------------------------------------
 
     def _run_exchanges(self, phase: Phase, rows: list[RowsOf]) -> PhaseResult:
-        """Fills tables of more rows than fit in one run. Others are left to `_run_writing`."""
-        for part in rows:
-            if self._is_exchanged(phase, part):
-                ended = yield from self._run_exchange(phase, rows, part)
+        """Fills, or moves, tables of more rows than fit in one run. Others are left to
+        `_run_writing`. Each table is filled alone; a move puts entries of all in the same
+        partitions."""
+        groups = [[part] for part in rows] if phase.kernel == "fill" else [rows]
+        for parts in groups:
+            if self._is_exchanged(phase, parts):
+                ended = yield from self._run_exchange(phase, rows, parts)
                 self._drop_exchange()
                 if ended is not None:
                     return ended
         return None
 
-    def _is_exchanged(self, phase: Phase, part: RowsOf) -> bool:
+    def _is_exchanged(self, phase: Phase, parts: list[RowsOf]) -> bool:
         """Whether the phase puts entries of these rows through sorted runs on disk."""
-        if self._store.folder is None or not self._executor.runs_here or not phase.index_ids:
+        if self._store.folder is None or not self._executor.runs_here:
             return False
-        table, span_rows = self._stages[self._stage].table, self._dial.read().span_rows
-        most = min(span_rows, run_rows(table, phase.index_ids, span_rows))
-        return part.rows > max(most, exchange.LEAST_ROWS)
+        rows = sum(part.rows for part in parts)
+        if rows <= exchange.LEAST_ROWS or not self._ranges_of(phase, parts[0].order):
+            return False
+        return phase.kernel == "rekey" or rows > self._run_rows(phase)
+
+    def _run_rows(self, phase: Phase) -> int:
+        """Returns the rows whose entries are sorted in memory at once."""
+        span_rows, indexes = self._dial.read().span_rows, phase.index_ids
+        if phase.kernel == "rekey":
+            return max(1, span_rows // _WHOLE_ROWS)
+        if not indexes:
+            return self._span_rows(phase, ())
+        return min(span_rows, run_rows(self._stages[self._stage].table, indexes, span_rows))
+
+    def _ranges_of(self, phase: Phase, order: TaskOrder) -> list[tuple[int, Span]]:
+        """Returns the index ids and whole key ranges of what the phase exchanges; 0 for rows."""
+        if phase.kernel == "move":
+            return move.exchanged_ranges(order, phase.targets)
+        if phase.kernel in ("rekey", "move to ids"):
+            return rekey.exchanged_ranges(order, phase.kernel == "move to ids")
+        indexes = (index for index in order.info.indexes if index.id in phase.index_ids)
+        return [(index.id, order.table.index_span(index)) for index in indexes]
 
     def _runs_of(self, order: TaskOrder) -> Exchange:
         """Returns the spilled runs of the order's table and indexes: those of earlier waves, or
         none yet."""
         if self._exchange is None or not self._exchange.serves(order):
-            folder = self._store.folder
+            folder = self._dial.read().spill_folder or self._store.folder
             assert folder is not None
             self._exchange = Exchange(folder, order)
         return self._exchange
 
     def _runs_of_rewrite(self, phase: Phase, rows: list[RowsOf]) -> Exchange | None:
         """Returns the runs that tasks of a rewrite add to, or None if they put their entries."""
-        if phase.kernel != "rewrite" or len(rows) > 1 or not self._is_exchanged(phase, rows[0]):
+        if phase.kernel != "rewrite" or len(rows) > 1 or not self._is_exchanged(phase, rows):
             return None
         return self._runs_of(rows[0].order)
 
-    def _run_exchange(self, phase: Phase, rows: list[RowsOf], part: RowsOf) -> PhaseResult:
+    def _run_exchange(self, phase: Phase, rows: list[RowsOf], parts: list[RowsOf]) -> PhaseResult:
         """Runs waves of spills until every row is read, then waves of merges until no key range is
-        missing."""
+        missing. Moved rows are put before their entries."""
         span_rows = self._dial.read().span_rows
+        maps, puts = ("spill", "merge") if phase.kernel == "fill" else (phase.kernel,) * 2
         while True:
             with self._store.read() as txn:
                 stored, run = checkpoint.rows_of(txn, self.order.job_id), txn.sequence
             at_once = self._executor.at_once_here
             self.order = replace(self.order, run=run, at_once=at_once)
-            order = replace(part.order, run=run, at_once=at_once)
+            orders = [replace(part.order, run=run, at_once=at_once) for part in parts]
             count = self._store.count
-            finished = checkpoint.finished_among(stored, order, count)
-            unfinished = finished.spans.missing(part.span)
-            if not unfinished:
+            finished = [checkpoint.finished_among(stored, order, count) for order in orders]
+            unfinished = [
+                done.spans.missing(part.span) for done, part in zip(finished, parts, strict=True)
+            ]
+            if not any(unfinished):
                 return None
+            order = orders[0]
             runs = self._runs_of(order)
             ranges, missing = list[checkpoint.Finished](), list[tuple[int, Span]]()
-            for index_id in phase.index_ids:
-                element = exchange.range_element(index_id)
-                of_index = replace(order, element=element)
+            for index_id, whole in self._ranges_of(phase, order):
+                of_index = replace(order, element=exchange.range_element(order, index_id))
                 ranges.append(checkpoint.finished_among(stored, of_index, lambda span: 0))
-                index = next(i for i in order.info.indexes if i.id == index_id)
-                whole = order.table.index_span(index)
                 missing += [(index_id, gap) for gap in ranges[-1].spans.missing(whole)]
-            self._note_finished(finished.number + sum(one.number for one in ranges))
+            self._note_finished(sum(one.number for one in [*finished, *ranges]))
             written = sum(one.rows for one in ranges)
             if not missing:
-                self._finish_spans(order, unfinished, runs.rows or 2 * written)
+                self._finish_spans(orders, unfinished, runs.rows or 2 * written)
                 continue
             base = sum(checkpoint.finished_among(stored, one.order, count).rows for one in rows)
-            unread = runs.unread(unfinished)
+            unread = [runs.unread(spans) for spans in unfinished]
             base += runs.rows // 2 + written
-            if unread:
-                most = min(run_rows(order.table, phase.index_ids, span_rows), part.rows // at_once)
-                spans = cut(self._store, unread, max(1, most), at_once=at_once)
-                spans = spans[: min(_WAVE_TASKS, _SPILLS * at_once)]
-                tasks = runs.spills(order, spans, (span for _, span in missing))
+            if any(unread):
+                tasks = list[Task]()
+                for of_part, gaps, part in zip(orders, unread, parts, strict=True):
+                    most = min(self._run_rows(phase), part.rows // at_once)
+                    spans = cut(self._store, gaps, max(1, most), at_once=at_once)
+                    tasks += runs.spills(of_part, spans, missing, maps, len(tasks))
+                tasks = tasks[: min(_WAVE_TASKS, _SPILLS * at_once)]
                 if self._gathered is not None:
                     tasks = self._gathered.asking(tasks)
                 keep = partial(self._take_spilled, runs, tasks)
                 self.spans_done += len((yield from self._run(tasks, phase, base, keep)))
                 continue
-            most = min(run_rows(order.table, (index_id,), span_rows) for index_id, _ in missing)
-            tasks = runs.merges(order, missing, most, max(0, runs.rows - runs.rows // 2 - written))
+            of_rows = [one for one in missing if not one[0]]
+            due = max(0, runs.rows - runs.rows // 2 - written)
+            if of_rows and len(of_rows) < len(missing):
+                missing, due = of_rows, due // 2
+            most = max(1, span_rows // _WHOLE_ROWS)
+            if phase.kernel == "fill":
+                most = min(run_rows(order.table, (n,), span_rows) for n, _ in missing)
+            tasks = runs.merges(order, missing, most, due, puts)
             outcomes = yield from self._run(tasks[:_WAVE_TASKS], phase, base)
             self.spans_done += sum(outcome.kind == task.DONE for outcome in outcomes)
             refused = self._duplicates_of(outcomes, are_all=len(tasks) <= _WAVE_TASKS)
@@ -580,18 +607,20 @@ class PhaseRunner:
             self._gathered.take(tasks, outcomes)
         return outcomes
 
-    def _finish_spans(self, order: TaskOrder, spans: list[Span], rows: int) -> None:
-        """Marks spans of a table as finished, after all key ranges of its indexes. Raises Conflict,
-        Deposed."""
-        counts = [rows, *[0] * (len(spans) - 1)]
-        pairs = [
-            pair
-            for span, number in zip(spans, counts, strict=True)
-            for pair in checkpoint.pairs(order, span, number)
-        ]
+    def _finish_spans(
+        self, orders: list[TaskOrder], unfinished: list[list[Span]], rows: int
+    ) -> None:
+        """Marks spans of tables as finished, after all key ranges of their indexes. `rows`: sum of
+        all tables. Raises Conflict, Deposed."""
+        pairs = list[tuple[bytes, bytes]]()
+        for order, spans in zip(orders, unfinished, strict=True):
+            for span in spans:
+                of_span = min(rows, self._store.count(span)) if len(orders) > 1 else rows
+                pairs += checkpoint.pairs(order, span, of_span)
+                rows -= of_span
 
         def work(txn: Transaction) -> None:
-            for fence in order.fences:
+            for fence in orders[0].fences:
                 txn.require_equal(*fence)
             for key, payload in pairs:
                 txn.put(key, payload)

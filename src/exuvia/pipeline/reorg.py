@@ -64,9 +64,9 @@ ARRAY_ROWS = 25
 """How many rows they process in the time that another kernel takes for one."""
 
 
-INDEX_RANGE = "_idx_range_"
-"""Element type of finished key ranges of an index (kernels/exchange.py). Nodes of 0.5 and earlier
-ignore it: they look for "_idx_" and would take a range for a span of the table."""
+RANGE = "range_"
+"""Added to an element's type for finished key ranges of its indexes (kernels/exchange.py). Nodes of
+0.5 and earlier ignore it: they look for "_idx_", and would take a range for a span of the table."""
 SPILL_FOLDERS = "exuvia-spill-"
 """Prefix of the folders of spilled runs, in the store's folder."""
 

@@ -13,6 +13,7 @@
                                    nodes of the job's scope (-1: all; shared.py)
 
     exuvia_disk_free_min           a reorg waits while the store's disk has fewer bytes free
+    exuvia_spill_folder            folder of sorted runs; "": the store's folder
 
 The share of time that tasks may use (`m/share/{job}`) is chosen by the driver
 (pipeline/throttle.py). Settings of one reorg, given by ADMIN ALTER DDL JOBS (`m/dial/{job}`),
@@ -53,6 +54,7 @@ class PipelineSettings(NamedTuple):
     most_nodes: int = -1
     scope: str = ""
     disk_free_min: int = 0
+    spill_folder: str = ""
 
 
 class Own(msgspec.Struct, frozen=True):
@@ -143,6 +145,7 @@ class Variables:
                     variables.read_int(txn, "tidb_max_dist_task_nodes"),
                     own.scope or "",
                     int(variables.get_global(txn, "exuvia_disk_free_min")),
+                    variables.get_global(txn, "exuvia_spill_folder"),
                 )
             self._read_at = now
         return self._cached

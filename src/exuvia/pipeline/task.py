@@ -8,12 +8,12 @@
                       range
     rewrite           fill a hidden column of rows,     -, or Spilled
                       and indexes that contain it
-    move              put rows, entries in partitions   -
+    move              put rows, entries in partitions   -, or Spilled
     renumber          give new ids to rows whose hidden -
                       ids occur in two partitions
-    rekey             put rows under other handles,     -
+    rekey             put rows under other handles,     -, or Spilled
                       and their entries
-    move to ids       put rows under hidden ids,        -
+    move to ids       put rows under hidden ids,        -, or Spilled
                       and their entries
     clean             remove entries of global indexes  -
     import            put rows of a file's part         -
@@ -168,7 +168,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     samples: int = 0  # maximum number of sampled rows
     limit: float = 1.0  # maximum lot of a sampled row
     folder: str = ""  # the folder of spilled runs
-    ranges: tuple[Span, ...] = ()  # key ranges of indexes whose entries are spilled
+    ranges: tuple[tuple[int, Span], ...] = ()  # index ids and key ranges whose entries are spilled
     spilled: bytes = b""  # runs to merge, encoded
     most_rows: int = 0  # maximum entries that are merged at once
     rows: int = 0  # rows of the table that a merge counts as

@@ -15,6 +15,7 @@
     NAME        text of limited length, without trailing spaces            clamps (1292)
     DAYTIME     HH:MM [+ZZZZ]; without a zone it is UTC    else 1231
     WINDOW      HH:MM-HH:MM [+ZZZZ]; '' for no window      else 1231
+    FOLDER      an absolute path; '' for the usual folder  else 1231
 
 Values are stored as MySQL's text. A clamp is a warning, which is returned and not raised.
 
@@ -109,6 +110,7 @@ class VariableKind(Enum):
     ZONE = auto()
     DAYTIME = auto()
     WINDOW = auto()
+    FOLDER = auto()
     NAME = auto()
 
 
@@ -195,6 +197,8 @@ def _checked(variable: SysVar, value: Setting) -> Checked:
             return Checked(_daytime(variable, str(value)))
         case VariableKind.WINDOW:
             return Checked(_window(variable, str(value)))
+        case VariableKind.FOLDER:
+            return Checked(_folder(variable, str(value)))
         case VariableKind.NAME:
             text = str(value)
             trimmed = text[: int(variable.most)].rstrip()
@@ -340,6 +344,12 @@ def _window(variable: SysVar, text: str) -> str:
         raise _wrong(variable, text, "HH:MM-HH:MM [+ZZZZ]") from None
     times, zone = (first.split()[0], last.split()[0]), first.split()[1]
     return f"{'-'.join(times)} {zone}"
+
+
+def _folder(variable: SysVar, text: str) -> str:
+    if text and not text.startswith("/"):
+        raise _wrong(variable, text, "an absolute path")
+    return text
 
 
 def _zone(text: str) -> str:

@@ -910,6 +910,11 @@ _OWN = (
     SysVar("exuvia_disk_free_min", str(1 << 30), "G", VariableKind.SIZE, 0, 1 << 50).described(
         "0.3.0", "Work on rows waits while the store's disk has less free space.", "bytes"
     ),
+    SysVar("exuvia_spill_folder", "", "G", VariableKind.FOLDER).described(
+        "0.6.0",
+        "Folder on the store's host for the sorted runs of large backfills and moves. Empty: the "
+        "store's folder. Used by jobs that begin to sort afterwards.",
+    ),
     count("exuvia_ddl_reorg_span_rows", limits.SPAN_ROWS, 1, 1 << 30, "G").described(
         "0.1.0",
         "Rows that one task of a job sorts and writes. A killed task is repeated.",

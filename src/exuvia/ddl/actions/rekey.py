@@ -274,7 +274,7 @@ def place_new_set(job: Job, snapshot: CatalogSnapshot) -> tuple[Job, CatalogSnap
         return job, evolve(snapshot, table=with_ids)
     key = _key_of(table, args.key)
     if args.clustered:
-        table = _with_keyed_rows(table, key, job.exuvia_ids)
+        table = with_keyed_rows(table, key, job.exuvia_ids)
     else:
         table = with_hidden_id_rows(table, job.exuvia_ids, key=key)
     return job, evolve(snapshot, table=_not_null_from_now(table, key))
@@ -289,7 +289,7 @@ def _key_of(table: TableInfo, key: IndexInfo) -> IndexInfo:
     return evolve(key, idx_cols=parts, tbl_name=table.name)
 
 
-def _with_keyed_rows(table: TableInfo, key: IndexInfo, physical: tuple[int, ...]) -> TableInfo:
+def with_keyed_rows(table: TableInfo, key: IndexInfo, physical: tuple[int, ...]) -> TableInfo:
     """The table with a second set of rows by that key, whose guard is in the old set."""
     indexes_left, last = _indexes_of_other_set(table)
     guard = _guard_on(key, last + 1)

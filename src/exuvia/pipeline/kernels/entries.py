@@ -223,9 +223,9 @@ class Sorted:
 
 
 class InPlace:
-    """Unmoved keys with the order that sorts them; slices are arrays of sorted keys."""
+    """Unmoved keys with the order that sorts them; slices are sorted keys."""
 
-    def __init__(self, keys: Array | Padded, order: Array) -> None:
+    def __init__(self, keys: Keys, order: Array) -> None:
         self._keys = keys
         self._order = order
 

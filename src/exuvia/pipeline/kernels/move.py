@@ -16,6 +16,10 @@ move does not: the store compares versions of rows, which index entries do not h
     Conflict   a writer changed one of the rows: the rest of the batch is copied again
     present    put by a writer or an earlier run: must be equal, else 8223
 
+A large table goes through an exchange (exchange.py). Tasks put rows and spill their entries. When
+all are spilled, the entries are put by key range, under the same requirements; so their age does
+not matter. No span is finished before all entries are put.
+
 Rows are written before entries. A writer that changes a row with a copy writes the entries whose
 keys change and leaves the others to the run. A writer that finds no copy puts row and entries.
 
@@ -31,12 +35,13 @@ Three kernels only read:
     check fits    rows that become a partition must belong to it (1737)
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
-from functools import cache, cached_property
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, closing
+from functools import cache, cached_property, partial
 from importlib import import_module
-from typing import NamedTuple, Protocol
+from typing import BinaryIO, NamedTuple, Protocol
 
+import msgspec
 import numpy as np
 
 from exuvia.base.errors import MOST_LISTED, Broken, Conflict, Duplicate, Refused
@@ -70,6 +75,7 @@ from exuvia.pipeline.kernels.entries import (
     CHUNK_ROWS,
     REREAD_ROWS,
     Entries,
+    InPlace,
     as_bytes,
     fresh_snapshot,
     joined,
@@ -78,6 +84,22 @@ from exuvia.pipeline.kernels.entries import (
     positions,
     positions_of,
     take,
+)
+from exuvia.pipeline.kernels.exchange import in_turn, turn_of
+from exuvia.pipeline.kernels.spilled_runs import (
+    RunReader,
+    Slice,
+    SpilledColumn,
+    SpilledRun,
+    decode_runs,
+    paced,
+    places_in,
+    reporting,
+    require_room,
+    shared_prefix,
+    slices_of,
+    spilled_file,
+    write_column,
 )
 from exuvia.pipeline.settings import Dial
 from exuvia.pipeline.task import Outcome, Task, TaskOrder
@@ -145,18 +167,18 @@ def under(places: Array, keys: Keys) -> Keys:
 #
 #     keys          values      source row           required at the commit
 #     a row's       its bytes   the copied row       the row still has its stamp in `stamps`
-#     an entry's    handle      found by `handles`   the row still has its stamp in `stamps`
+#     an entry's    handle      found by `sources`   the row still has its stamp in `stamps`
 #
 # `at` selects the copies to put, in that order; parts share the arrays.
 
 
 class Copies(NamedTuple):
     """Copies to put. `values`: payloads of rows; suffixes of entries, None in a plain index.
-    `index_id`: 0 for rows. `guards`: see rekey.py."""
+    `sources`: keys of the source rows. `index_id`: 0 for rows. `guards`: see rekey.py."""
 
     keys: Keys
     values: Keys | None
-    handles: Keys
+    sources: Keys
     stamps: Array
     at: Array
     index_id: int = 0
@@ -178,14 +200,14 @@ class Copies(NamedTuple):
         values = None if self.values is None else take(self.values, self.at)
         return as_bytes(values) if values is not None and not self.index_id else payloads(values)
 
-    def sources(self, prefix: bytes) -> list[bytes]:
-        """Returns the keys of the source rows."""
-        return [prefix + handle for handle in as_bytes(take(self.handles, self.at))]
+    def source_keys(self) -> list[bytes]:
+        """Returns the keys of the selected copies' source rows."""
+        return as_bytes(take(self.sources, self.at))
 
-    def required(self, prefix: bytes) -> Standing:
+    def required(self) -> Standing:
         """Returns the requirement that the source rows are unchanged."""
         stamps = self.stamps[self.at].astype("<u8").tobytes()
-        return Standing(self.sources(prefix), stamps, "lost update")
+        return Standing(self.source_keys(), stamps, "lost update")
 
 
 def in_key_order(copies: Copies) -> Copies:
@@ -201,7 +223,7 @@ def sorted_copies(parts: Sequence[Copies]) -> Copies:
     return Copies(
         keys,
         joined(values) if values else None,
-        joined([part.handles for part in parts]),
+        joined([part.sources for part in parts]),
         np.concatenate([part.stamps for part in parts]),
         positions(keys),
         parts[0].index_id,
@@ -225,12 +247,18 @@ class Move:
         self._dial = dial
         self._monotonic = monotonic
         self._pace = BatchSize(dial.read().batch_rows, near=store.near)
-        self._of = store.count(task.span)
-        self._rows = self._puts = self._placed = self._batches = 0
+        self._of = 0 if task.spilled else store.count(task.span)
+        self._rows = self._puts = self._placed = self._batches = self._copies = 0
+
+    spills_rows = False
+    """Whether rows are exchanged, too: their new keys are not in the order of the old ones."""
 
     def steps(self) -> Steps:
         """Moves rows, then entries; returns the outcome. Raises Deposed, Refused."""
-        parts_by_index: list[list[Copies]] = [[] for _ in self._indexes]
+        return self._merge() if self._task.spilled else self._move()
+
+    def _move(self) -> Steps:
+        groups: list[list[Copies]] = [[] for _ in (None, *self._indexes)]
         start, end = self._task.span
         while True:
             began = self._monotonic()
@@ -240,20 +268,106 @@ class Move:
                     break
                 rows, *entries = self._copy(snapshot, self._indexes, keys, raws)
             yield self._has_read(began)
-            yield from self._put(in_key_order(rows))
-            copies_by_index = self._entries_after_put(keys, entries)
-            for index_parts, copies in zip(parts_by_index, copies_by_index, strict=False):
-                index_parts.append(copies)
+            if self._task.folder and self.spills_rows:
+                groups[0].append(rows)
+            else:
+                yield from self._put(in_key_order(rows))
+                entries = self._entries_after_put(keys, entries)
+            for group, copies in zip(groups[1:], entries, strict=False):
+                group.append(copies)
             self._rows += len(keys)
             start = k.after(keys[-1])
-        for part in filter(None, parts_by_index):
+        if self._task.folder:
+            return (yield from self._spill(groups))
+        for group in filter(None, groups):
             began = self._monotonic()
-            run = sorted_copies(part)
-            part.clear()
+            run = sorted_copies(group)
+            group.clear()
             yield self._has_read(began)
             yield from self._put(run)
         yield self._finish()
         return Outcome(ordinal=self._task.ordinal, rows=self._rows, placed=self._placed)
+
+    # -- through sorted runs on disk, see exchange.py
+
+    def _spill(self, groups: list[list[Copies]]) -> Steps:
+        """Writes copies to a file; returns the outcome, whose result is a `Spilled`."""
+        finish = partial(self._report, finished=True)
+        steps = spilled_file(self._task, partial(self._written_runs, groups), finish)
+        spilled = yield from reporting(steps, self._report, self._monotonic)
+        return Outcome(
+            ordinal=self._task.ordinal,
+            rows=self._rows,
+            placed=self._placed,
+            result=msgspec.msgpack.encode(spilled),
+        )
+
+    def _written_runs(
+        self, groups: list[list[Copies]], file: BinaryIO, name: str
+    ) -> Generator[Batch, None, list[SpilledRun]]:
+        """Writes a run of rows, and one of each index."""
+        runs = []
+        for group in filter(None, groups):
+            began = self._monotonic()
+            copies = sorted_copies(group)
+            group.clear()
+            keys = InPlace(copies.keys, copies.at)
+            spans = places_in(keys, self._task.ranges, copies.index_id)
+            yield self._has_read(began)
+            if not spans:
+                continue
+            require_room(self._store, self._dial, self._task.folder)
+            stamps = copies.stamps[copies.at].astype("<u8").view("V8")
+            values = None if copies.values is None else InPlace(copies.values, copies.at)
+            columns = (
+                (keys, shared_prefix(keys, spans)),
+                (values, b""),
+                (InPlace(copies.sources, copies.at), self._source.row_prefix),
+                (stamps, b""),
+            )
+            written = list[SpilledColumn | None]()
+            for column, prefix in columns:
+                place = None
+                if column is not None:
+                    steps = write_column(file, column, spans, prefix)
+                    place = yield from paced(steps, self._dial, self._monotonic)
+                written.append(place)
+            of_keys, *others = written
+            assert of_keys is not None
+            rows = sum(end - start for start, end in spans)
+            runs.append(SpilledRun(copies.index_id, name, rows, of_keys, *others))
+        return runs
+
+    def _report(self, finished: bool = False) -> None:
+        """Stores the progress, which also checks the epoch. A row counts half when it is read."""
+        progress = TaskProgress(self._rows // 2, self._of, 1, 0, finished)
+        puts = [checkpoint.progress_pair(self._task, progress)]
+        self._store.bulk([], b"", self._task.order.fences, puts)
+
+    def _merge(self) -> Steps:
+        """Puts the copies in one key range of rows or of one index, from all spilled runs."""
+        task = self._task
+        self._rows = self._of = task.rows
+        turn = turn_of(self._store, task.order)
+        with ExitStack() as stack:
+            stack.callback(turn.release)
+            runs = [run for run in decode_runs(task.spilled) if run.index_id == task.index_id]
+            readers = [stack.enter_context(closing(RunReader(task.folder, run))) for run in runs]
+            steps = _merged(slices_of(readers, task.span), task.index_id)
+            copies = yield from paced(steps, self._dial, self._monotonic)
+            if copies is not None:
+                self._copies = len(copies.at)
+                yield from in_turn(turn, self._put(copies))
+            yield self._finish()
+        return Outcome(ordinal=task.ordinal, rows=task.rows, placed=self._placed)
+
+    def _share(self, puts: int) -> int:
+        """Returns the rows that count as done after this number of puts."""
+        if self._task.spilled:
+            return min(self._rows, self._rows * puts // self._copies)
+        if self._task.folder:
+            return puts // 2
+        return min(self._of, puts // (1 + len(self._indexes)))
 
     def _copy(
         self,
@@ -306,7 +420,7 @@ class Move:
     def _read_again(self, batch: Copies) -> Copies:
         """Returns the same copies from the current rows; deleted rows are left out."""
         with closing(fresh_snapshot(self._store, self._source)) as snapshot:
-            raws = snapshot.get_many(batch.sources(self._source.row_prefix))
+            raws = snapshot.get_many(batch.source_keys())
             if not raws:
                 return batch.split(0)[0]
             keys = sorted(raws)
@@ -347,12 +461,12 @@ class Move:
     def _bulk(self, copies: Copies, number: int, puts: int) -> Bulk:
         """Returns one transaction. `puts`: copies of the chain up to and including this one."""
         order = self._task.order
-        done = min(self._of, (self._puts + puts) // (1 + len(self._indexes)))
+        done = self._share(self._puts + puts)
         progress = TaskProgress(done, self._of, self._batches + number, len(copies.at), False)
         own = checkpoint.pairs_of(self._task, progress)
         required: list[Requirement] = [
             *order.fences,
-            copies.required(self._source.row_prefix),
+            copies.required(),
         ]
         return Bulk(copies.key_list(), copies.payloads(), required, own, report=True)
 
@@ -372,6 +486,27 @@ class Move:
             [], b"", self._task.order.fences, checkpoint.pairs_of(self._task, progress)
         )
         return Batch(0, self._monotonic() - began)
+
+
+def _merged(slices: list[Slice], index_id: int) -> Generator[None, None, Copies | None]:
+    """Reads copies of several runs, in steps. Returns one run, or None if all are empty."""
+    parts = []
+    for reader, start, end in slices:
+        for entries, sources, stamps in reader.copies(start, end):
+            at: Array = np.arange(len(stamps))
+            parts.append(Copies(entries.keys, entries.suffixes, sources, stamps, at, index_id))
+            yield
+    return sorted_copies(parts) if parts else None
+
+
+def exchanged_ranges(order: TaskOrder, targets: Sequence[int]) -> list[tuple[int, Span]]:
+    """Returns the index id and the whole key range of the entries that tasks spill. `targets`: ids
+    of the new partitions."""
+    first, last = (order.logical.part(pick(targets)) for pick in (min, max))
+    return [
+        (index.id, Span(first.index_span(index).start, last.index_span(index).end))
+        for index in copied_indexes(order.logical)
+    ]
 
 
 def indexes_of(table: Table) -> list[IndexInfo]:
@@ -404,23 +539,28 @@ def copied(
         raise way.refusal(columns, int(np.flatnonzero(places == 0)[0]))
     stamps = snapshot.stamps(raws)
     at: Array = np.arange(len(keys))
-    vary = isinstance(columns.handles, list)
-    old = keys if vary else np.frombuffer(b"".join(keys), dtype=f"V{len(keys[0])}")
+    old = keys_of(keys, columns)
     new = under(places, old)
     values = [raw[snapshot.skip :] for raw in raws]
-    copies = [Copies(new, values, columns.handles, stamps, at)]
+    copies = [Copies(new, values, old, stamps, at)]
     for index in indexes:
         entries = of_columns(source, index, columns)
         numbers = numbers_of_rows(index, columns.handles, entries)
         if numbers is None:
             entry_keys = under(places, entries.keys)
-            copies.append(
-                Copies(entry_keys, entries.suffixes, columns.handles, stamps, at, index.id)
-            )
+            copies.append(Copies(entry_keys, entries.suffixes, old, stamps, at, index.id))
         else:
             entry_keys = under(places[numbers], entries.keys)
-            copies.append(entries_of(index, entries, entry_keys, columns.handles, stamps, numbers))
+            copies.append(entries_of(index, entries, entry_keys, old, stamps, numbers))
     return copies
+
+
+def keys_of(keys: list[bytes], columns: Columns) -> Keys:
+    """Returns the keys of the rows in `columns`, as an array if all have the same width."""
+    if isinstance(columns.handles, list):
+        return keys
+    whole: Array = np.frombuffer(b"".join(keys), dtype=f"V{len(keys[0])}")
+    return whole
 
 
 def numbers_of_rows(index: IndexInfo, names: Keys, entries: Entries) -> Array | None:
@@ -434,12 +574,12 @@ def numbers_of_rows(index: IndexInfo, names: Keys, entries: Entries) -> Array | 
 
 
 def entries_of(
-    index: IndexInfo, entries: Entries, keys: Keys, handles: Keys, stamps: Array, numbers: Array
+    index: IndexInfo, entries: Entries, keys: Keys, sources: Keys, stamps: Array, numbers: Array
 ) -> Copies:
-    """Returns copies of entries under `keys`. `numbers`: each one's row in `handles` and
+    """Returns copies of entries under `keys`. `numbers`: each one's row in `sources` and
     `stamps`."""
     every: Array = np.arange(len(numbers))
-    of = take(handles, numbers)
+    of = take(sources, numbers)
     return Copies(keys, entries.suffixes, of, stamps[numbers], every, index.id)
 
 

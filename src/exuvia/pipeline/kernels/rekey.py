@@ -5,6 +5,9 @@
       -> batches of rows   their bytes unchanged, under the other id and the new handle
       -> their entries     of the other set's indexes, collected until all rows are written
 
+Rows of a large table are exchanged by their new keys, then their entries (exchange.py). Hidden ids
+are in the order of the rows, which are therefore put as they are read.
+
 Everything else is as for a move between partitions (move.py): each batch puts only absent keys and
 requires unchanged old rows. The guard, a unique index on the new key, was filled before, and
 writers maintain it. So no two rows have the same new handle. A present key is the row itself, put
@@ -32,7 +35,7 @@ from exuvia.catalog.columns import Array, Columns
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import IndexForm, Table
 from exuvia.kv.keys import HANDLE_AT
-from exuvia.kv.packet import LIVE, AllAbsent, Bulk, Snapshot, is_live
+from exuvia.kv.packet import LIVE, AllAbsent, Bulk, Snapshot, Span, is_live
 from exuvia.kv.store import Store
 from exuvia.pipeline.kernels.entries import (
     CHUNK_ROWS,
@@ -48,6 +51,7 @@ from exuvia.pipeline.kernels.move import (
     differing_rows,
     entries_of,
     indexes_of,
+    keys_of,
     numbers_of_rows,
 )
 from exuvia.pipeline.settings import Dial
@@ -58,6 +62,8 @@ from exuvia.pipeline.throttle import Batch, Steps
 
 class RekeyMove(Move):
     """The kernel for one task, for handles computed from the rows."""
+
+    spills_rows = True
 
     def __init__(
         self, store: Store, task: Task, dial: Dial, monotonic: Callable[[], float]
@@ -75,8 +81,8 @@ class RekeyMove(Move):
     ) -> list[Copies]:
         columns = self._columns(snapshot, indexes, keys, raws)
         handles = as_bytes(handles_in(self._target, columns))
-        rows = self._rows_copied(snapshot, columns, raws, handles)
-        return [rows, *self._entries(indexes, columns, handles, rows.stamps)]
+        rows = self._rows_copied(snapshot, columns, keys, raws, handles)
+        return [rows, *self._entries(indexes, columns, handles, rows)]
 
     def _columns(
         self,
@@ -89,20 +95,25 @@ class RekeyMove(Move):
         return row_batch.decode(self._source, keys, raws, snapshot.skip, needed)
 
     def _rows_copied(
-        self, snapshot: Snapshot, columns: Columns, raws: list[bytes], handles: list[bytes]
+        self,
+        snapshot: Snapshot,
+        columns: Columns,
+        keys: list[bytes],
+        raws: list[bytes],
+        handles: list[bytes],
     ) -> Copies:
         """Returns copies of rows under their new handles."""
         at: Array = np.arange(len(raws))
         new = [self._target.row_prefix + handle for handle in handles]
         values = [raw[snapshot.skip :] for raw in raws]
-        return Copies(new, values, columns.handles, snapshot.stamps(raws), at)
+        return Copies(new, values, keys_of(keys, columns), snapshot.stamps(raws), at)
 
     def _entries(
         self,
         indexes: Sequence[IndexInfo],
         columns: Columns,
         handles: list[bytes],
-        stamps: Array,
+        rows: Copies,
     ) -> list[Copies]:
         """Returns copies of the entries of rows with these new handles."""
         moved = Columns(
@@ -122,7 +133,7 @@ class RekeyMove(Move):
             if numbers is None:
                 numbers = np.arange(columns.rows)
             copies.append(
-                entries_of(index, entries, entries.keys, columns.handles, stamps, numbers)
+                entries_of(index, entries, entries.keys, rows.sources, rows.stamps, numbers)
             )
         return copies
 
@@ -132,6 +143,8 @@ class RekeyMove(Move):
 
 class MoveToIds(RekeyMove):
     """The kernel for one task, for hidden ids."""
+
+    spills_rows = False  # new ids are in the order of the rows
 
     def __init__(
         self, store: Store, task: Task, dial: Dial, monotonic: Callable[[], float]
@@ -156,9 +169,9 @@ class MoveToIds(RekeyMove):
         new_handles = _handles_at(snapshot, places)
         uncopied = [n for n, handle in enumerate(new_handles) if not handle]
         self._assign(new_handles, uncopied, as_bytes(columns.handles))
-        rows = self._rows_copied(snapshot, columns, raws, new_handles)
+        rows = self._rows_copied(snapshot, columns, keys, raws, new_handles)
         rows = rows._replace(at=np.array(uncopied, np.int64), guards=places)
-        return [rows, *self._entries(indexes, columns, new_handles, rows.stamps)]
+        return [rows, *self._entries(indexes, columns, new_handles, rows)]
 
     def _assign(self, new_handles: list[bytes], uncopied: list[int], handles: list[bytes]) -> None:
         """Assigns ids to uncopied rows: those assigned before, or new ones."""
@@ -176,7 +189,7 @@ class MoveToIds(RekeyMove):
         collected entries contain them."""
         if batch.index_id:
             return super()._read_again(batch)
-        handles = as_bytes(take(batch.handles, batch.at))
+        handles = [key[HANDLE_AT:] for key in batch.source_keys()]
         ids = [key[HANDLE_AT:] for key in batch.key_list()]
         self._assigned = dict(zip(handles, ids, strict=True))
         copies = super()._read_again(batch)
@@ -213,6 +226,15 @@ class MoveToIds(RekeyMove):
             requirements=[*bulk.requirements, AllAbsent(places, "lost update")],
             puts=[*bulk.puts, *zip(places, names, strict=True)],
         )
+
+
+def exchanged_ranges(order: TaskOrder, to_ids: bool) -> list[tuple[int, Span]]:
+    """Returns the index id and the whole key range of the copies that tasks spill; 0 for rows."""
+    target = order.table.rekeyed
+    guard = _guard_of(target).info.id if to_ids else None
+    rows = [] if to_ids else [(0, target.row_span())]
+    indexes = (index for index in indexes_of(target) if index.id != guard)
+    return [*rows, *((index.id, target.index_span(index)) for index in indexes)]
 
 
 def _guard_of(other: Table) -> IndexForm:
