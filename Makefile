@@ -38,7 +38,7 @@ $(VENV)/.test: $(VENV)/.runtime requirements/test.txt
 	@$(BIN)/python tools/install.py --require-hashes -r requirements/test.txt
 	@touch $@
 
-demo: setup ## a live TPC-H table gets two indexes and a column while clients write (SCALE=0.1: 600,000 rows; DEMO=--keep leaves it up)
+demo: setup ## a live TPC-H table gets two indexes, one on Spark, and a column while clients write (SCALE=0.1: 600,000 rows; DEMO=--keep leaves it up)
 	@$(BIN)/exuvia demo --scale $(SCALE) $(DEMO)
 
 test: setup-test ## one short path through each thing: about 11 minutes on 2 cores

@@ -74,6 +74,12 @@ PANELS = (
         (("clamp_min(max(deriv({exuvia_backfill_rows}[1m])), 0)", "rows/s"),),
     ),
     Panel(
+        "Tasks of jobs",
+        "short",
+        (("max by (engine, state) ({exuvia_tasks,state!=\"done\"})", "{{engine}}: {{state}}"), ("max by (engine) ({exuvia_task_executors})", "{{engine}}: executors")),
+    ),
+    Panel("Bytes moved by tasks", "bytes", (("max by (direction) (sum by (instance, direction) ({exuvia_task_bytes}))", "{{direction}}"),)),
+    Panel(
         "Unfinished jobs by type and state",
         "short",
         (

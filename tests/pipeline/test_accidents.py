@@ -19,6 +19,7 @@ from exuvia.kv.memory import MemoryStore
 from exuvia.kv.packet import Bulk, BulkResult, Packet, Snapshot, SnapshotUse
 from exuvia.kv.store import ForwardingStore, Store, open_store
 from exuvia.pipeline import spark
+from exuvia.pipeline.engine import Workload
 from exuvia.pipeline.executor import Executor
 from exuvia.pipeline.kernels.attempt import TaskAttempt
 from exuvia.pipeline.kernels.entries import is_narrow
@@ -56,13 +57,13 @@ class FailingWave:
 class BadSpark:
     """An executor whose waves all fail."""
 
-    at_once = 2
+    at_once = expected_at_once = 2
     is_started = True
 
     def obstacle(self) -> None:
         return None
 
-    def start(self, tag: str, tasks: object) -> FailingWave:
+    def start(self, tag: str, tasks: object, about: str) -> FailingWave:
         return FailingWave()
 
 
@@ -73,7 +74,7 @@ def lost_wave(crew: Executor) -> None:
 
 def test_waves_that_fail_end_the_job_only_while_nothing_is_finished() -> None:
     crew = Executor(MemoryStore(), BadSpark(), Fixed(), lambda: 0.0)  # type: ignore[arg-type]
-    crew.choose(1, 0, 0)
+    crew.choose(Workload(1, 0, 0, 0))
     for _ in range(20):
         with pytest.raises(Unavailable, match="is tried again"):
             lost_wave(crew)
@@ -90,12 +91,12 @@ def test_this_process_handles_more_rows_while_spark_is_not_started() -> None:
     crew = Executor(MemoryStore(), spark, Fixed(), lambda: 0.0)  # type: ignore[arg-type]
 
     def is_inline(rows: int, inline_rows: int) -> bool:
-        crew.choose(rows, inline_rows, 8 * inline_rows)
+        crew.choose(Workload(rows, 0, inline_rows, 8 * inline_rows, is_light=False))
         return crew.at_once == 1
 
     assert is_inline(100, 100) and not is_inline(101, 100)
     spark.is_started = False
-    assert is_inline(800, 100) and not is_inline(801, 100)
+    assert is_inline(800_000, 100_000) and not is_inline(800_001, 100_000)
     assert not is_inline(1, 0), "0: always Spark"
 
 

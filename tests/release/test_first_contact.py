@@ -164,12 +164,13 @@ def test_the_demo_tells_how_far_it_is_and_stays_to_be_looked_at(tmp_path: Path) 
     finally:
         os.killpg(demo.pid, signal.SIGINT)
         demo.wait(60)
-    assert said.count("✓") == 5 and "write reorganization" in said, said
+    assert said.count("✓") == 6 and "write reorganization" in said, said
     _, _, shown = (ROOT / "README.md").read_text().partition("```text demo\n")
     lines = shown.partition("```")[0].splitlines()
-    assert len(lines) == 6, lines
+    assert len(lines) == 7, lines
     for line in lines:  # figures differ
         pattern = re.sub(r"\d(?:[\d,]|\\\.)*", r"[\\d.,]+", re.escape(line))
         assert re.search(f"^{pattern}$", said, re.MULTILINE), (line, said)
+    assert "Spark: " in said, "tasks are shown while they run"
     assert took_s < 180 and max(silences) < 20, (took_s, silences)
     print(f"{took_s:.0f} s, longest silence {max(silences):.1f} s")

@@ -1,6 +1,7 @@
 """Whole nodes on a store on PostgreSQL whose reorganisations run on a standalone Spark cluster."""
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -13,7 +14,7 @@ import pytest
 
 from support.node_processes import NodeProcess, end_all, until
 from support.postgres import shared_server
-from support.spark_cluster import Cluster, connect_server, standalone
+from support.spark_cluster import START_S, Cluster, connect_server, standalone
 
 ROWS = 6000
 
@@ -59,6 +60,11 @@ def run(
         return list(cursor.fetchall())
 
 
+def comments(node: NodeProcess) -> str:
+    """COMMENTS of the unfinished job, or of the last one."""
+    return str(run(node, "ADMIN SHOW DDL JOBS 1")[0][12])
+
+
 def executors(cluster: Cluster) -> list[Path]:
     """Returns the workers' logs: a folder for each executor, with the output of its tasks."""
     return sorted(cluster.folder.glob("worker*/app-*/*/stderr"))
@@ -83,7 +89,13 @@ def test_a_fill_and_a_rewrite_on_a_standalone_cluster(node: NodeProcess, cluster
 @pytest.mark.long
 def test_a_fill_and_a_rewrite_through_spark_connect(tmp_path: Path) -> None:
     with connect_server(tmp_path) as master, running_node(tmp_path, master) as node:
-        run(node, "CREATE INDEX ia ON t (a)")
+        run(node, "SET GLOBAL tidb_ddl_reorg_max_write_speed = '16KiB'")
+        changing = threading.Thread(target=lambda: run(node, "CREATE INDEX ia ON t (a)"))
+        changing.start()
+        seen = re.compile(r"spark: 0 of \d+ task\(s\) done, [1-9]\d* running")
+        until(lambda: seen.search(comments(node)), about=lambda: comments(node))
+        run(node, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 0")
+        changing.join()
         run(node, "ALTER TABLE t MODIFY b VARCHAR(5) NOT NULL")
         run(node, "ADMIN CHECK TABLE t")
         assert run(node, "SELECT COUNT(*) FROM t USE INDEX (ia) WHERE a >= 0") == [(ROWS,)]
@@ -97,10 +109,28 @@ def test_tasks_of_a_killed_worker_are_repeated(node: NodeProcess, cluster: Clust
     changing = threading.Thread(target=lambda: run(node, "CREATE INDEX ia ON t (a)"))
     changing.start()
     until(lambda: executors(cluster))
+    until(lambda: "2 executor(s)" in comments(node), about=lambda: comments(node))
     cluster.end(cluster.workers[0])
+    until(lambda: "Spark lost executor" in comments(node), about=lambda: comments(node))
     run(node, "SET GLOBAL tidb_ddl_reorg_max_write_speed = 0")
     changing.join()
     run(node, "ADMIN CHECK TABLE t")
+
+
+@pytest.mark.long
+def test_a_cluster_where_no_worker_fits_is_named_until_one_does(tmp_path: Path) -> None:
+    with standalone(tmp_path, 0) as cluster, running_node(tmp_path, cluster.url) as node:
+        run(node, "SET exuvia_ddl_async = ON", "CREATE INDEX ia ON t (a)")
+        none = f"no worker has registered at Spark's master {cluster.url}"
+        until(lambda: none in comments(node), about=lambda: comments(node))
+        cluster.add_worker(memory="512m")
+        small = "fits: an executor needs 1024 MiB and 1 core(s), the largest of 1 worker(s) has 512"
+        until(lambda: small in comments(node), about=lambda: comments(node))
+        cluster.add_worker()
+        jobs = "ADMIN SHOW DDL JOBS 1"
+        until(lambda: run(node, jobs)[0][11] == "synced", START_S, lambda: run(node, jobs))
+        run(node, "ADMIN CHECK TABLE t")
+        assert executors(cluster)
 
 
 @pytest.mark.long

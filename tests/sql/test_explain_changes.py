@@ -1,6 +1,7 @@
 """EXPLAIN of a schema change: what it would do, and nothing of it."""
 
 import json
+import re
 import threading
 from contextlib import contextmanager
 
@@ -172,7 +173,13 @@ def test_an_index_on_rows_tells_steps_rows_bytes_and_time(world):
     assert reorg[1] == "3.00" and reorg[3] == "fill and verify index ib"
     assert reorg[4].startswith("reads ") and "rows/s" in reorg[4]
     assert "no such job has finished" in reorg[4]
-    assert reorg[2] == "inline"
+    assert reorg[2] == "local"
+    stages = [row[1:] for row in found if "Stage" in row[0]]
+    assert [stage[:3] for stage in stages] == [
+        ["3.00", "local", "fill"], ["3.00", "local", "verify: compare"],
+    ]  # fmt: skip
+    assert re.fullmatch(r"1 task\(s\), reads \d+ bytes, writes 117 bytes", stages[0][3])
+    assert re.fullmatch(r"1 task\(s\), reads \d+ bytes", stages[1][3])
     assert found[-1][0].startswith("└─Refuses") and "index name is taken" in found[-1][4]
 
 
@@ -186,12 +193,15 @@ def test_a_large_backfill_tells_the_bytes_of_its_sorted_runs(world, monkeypatch)
         "fill and verify index ib through sorted runs on disk, about 78000000 bytes"
     )
     assert "writes 78000000 bytes" in reorg[4]
+    assert stages_in(found)["fill: spill"].endswith(", spills 78000000 bytes")
+    assert "reads 78000000 bytes, writes 78000000 bytes" in stages_in(found)["fill: merge"]
     run(session, "SET GLOBAL exuvia_ddl_reorg_span_rows = 3000000")
     try:
         (reorg,) = (
             row for row in rows(session, "EXPLAIN CREATE INDEX ib ON t (b)") if "Reorg" in row[0]
         )
         assert reorg[3] == "fill and verify index ib"
+        assert "fill" in stages_in(rows(session, "EXPLAIN CREATE INDEX ib ON t (b)"))
     finally:
         run(session, "SET GLOBAL exuvia_ddl_reorg_span_rows = DEFAULT")
 
@@ -207,6 +217,28 @@ def test_a_large_change_of_the_primary_key_tells_the_bytes_of_its_sorted_runs(wo
     assert "move rows to another primary key" in reorg[3]
     spilled = int(reorg[3].partition("sorted runs on disk, about ")[2].partition(" ")[0])
     assert spilled > 100_001 * 2 * 30, "rows and entries of an index"
+
+
+def stages_in(found):
+    """Tasks and bytes of each stage, by its name."""
+    return {row[3]: row[4] for row in found if "Stage" in row[0]}
+
+
+def test_the_engine_and_the_tasks_follow_the_setting(world, monkeypatch):
+    monkeypatch.setattr(type(world.store), "count", lambda *_: 2_000_000)
+    monkeypatch.setattr("exuvia.pipeline.engine.processors", lambda: 6)
+    session = world.session()
+    for setting in ("local", "spark"):
+        run(session, f"SET GLOBAL exuvia_pipeline_engine = {setting}")
+        try:
+            found = rows(session, "EXPLAIN CREATE INDEX ib ON t (b)")
+        finally:
+            run(session, "SET GLOBAL exuvia_pipeline_engine = DEFAULT")
+        assert {row[2] for row in found if row[0].strip("├─").startswith(("Reorg", "Stage"))} == {
+            setting
+        }
+        assert int(stages_in(found)["fill"].split()[0]) >= 6, "a task for each processor"
+    assert error(session, "SET GLOBAL exuvia_pipeline_engine = 'flink'") == (1231, "42000")
 
 
 def test_the_pace_is_that_of_finished_jobs_with_their_own_error(world):

@@ -20,8 +20,9 @@ from exuvia.kv.store import Store, open_store
 from exuvia.pipeline.phase_runner import PhaseRunner
 from exuvia.pipeline.reorg import Progress, Running, Waiting, fill_indexes
 from exuvia.pipeline.settings import Variables
-from exuvia.pipeline.spark import Spark
+from exuvia.pipeline.spark import Spark, shown_conf
 from support.node_processes import until
+from support.postgres import free_port
 
 
 def step_until(reorg: Any, wanted: Callable[[Progress], bool]) -> list[Progress]:
@@ -57,7 +58,7 @@ class SparkStore:
 @pytest.fixture(scope="session")
 def spark_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkStore]:
     """The store and the warm session, shared by all tests; each test uses tables of its own."""
-    made = SparkStore(tmp_path_factory.mktemp("spark"))
+    made = SparkStore(tmp_path_factory.mktemp("spark"), shown_conf(free_port()))
     with pytest.MonkeyPatch.context() as patch:
         # Who has clients steps back for them. Tests have none, and other tests run beside them:
         # of the processor these leave a tenth, and starting alone takes a minute of that.

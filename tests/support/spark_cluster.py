@@ -71,10 +71,10 @@ class Cluster:
         log = self.folder / "master.log"
         until(lambda: _answers(self.port), START_S, lambda: log.read_text()[-2000:])
 
-    def add_worker(self) -> None:
+    def add_worker(self, memory: str = "1g") -> None:
         """With one core; returns when the master knows it."""
         name = f"worker{len(self.workers)}"
-        words = ("--host", "127.0.0.1", "--cores", "1", "--memory", "1g", "--webui-port", "0")
+        words = ("--host", "127.0.0.1", "--cores", "1", "--memory", memory, "--webui-port", "0")
         place = ("--work-dir", str(self.folder / name))
         self.workers.append(self._start(name, "worker.Worker", *words, *place, self.url))
         log = self.folder / f"{name}.log"

@@ -14,6 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from exuvia.kv.postgres.store import GROUPED, MEASURES
 from exuvia.kv.store import open_store
+from exuvia.pipeline.measures import MB, WaveReport
+from exuvia.server.http import tasks_in
 from exuvia.server.metrics import METERS
 from support.node_processes import ROOT, NodeProcess, until
 from support.postgres import shared_server
@@ -154,3 +156,24 @@ def test_promtool_finds_nothing(node: NodeProcess, tmp_path: Path) -> None:
     promtool("check", "rules", "alerts.yml", folder=tmp_path)
     promtool("test", "rules", "test.yml", folder=tmp_path)
     promtool("check", "metrics", folder=tmp_path, stdin=node.get("/metrics")[1])
+
+
+def test_tasks_of_a_running_job_are_metrics_of_its_engine() -> None:
+    reports = [
+        WaveReport("spark", 2, total=16, done=3, running=2, failed=1, retried=1, slowest_s=4.5),
+        WaveReport("spark", 1, total=4, done=4, slowest_s=7.0, read=3 * MB),
+    ]
+    notes = [f"fill, spans done: 3; {report.text()}" for report in reports]
+    shown = {
+        (sample.name, *sample.labels.values()): sample.value
+        for metric in tasks_in([*notes, "", "fill, 500 rows/s"])
+        for sample in metric.samples
+    }
+    of_tasks = {
+        key[2]: value for key, value in shown.items() if key[:2] == ("exuvia_tasks", "spark")
+    }
+    assert of_tasks == {"running": 2, "waiting": 11, "done": 7, "failed": 1, "retried": 1}
+    assert shown["exuvia_task_executors", "spark"] == 3
+    assert shown["exuvia_task_slowest_seconds", "spark"] == 7.0
+    assert shown["exuvia_task_bytes", "spark", "read"] == 3 * MB
+    assert shown["exuvia_tasks", "local", "running"] == 0

@@ -19,6 +19,7 @@ from starlette.routing import Route
 
 from exuvia.ddl.actions import ACTIONS
 from exuvia.ddl.job import ActionCode, Job, JobState
+from exuvia.pipeline.measures import WaveReport
 from exuvia.server import http as http_server
 from exuvia.server.http import is_loopback
 from exuvia.server.page import pace_of, path_of, shown_query
@@ -309,6 +310,13 @@ def test_figures_in_the_note_of_a_reorg() -> None:
         "rows_per_s": 545, "left_s": 68, "p99_ms": 4.1, "allowed_ms": 6.2, "share": 0.45,
     }  # fmt: skip
     assert pace_of("waiting: room on the disk") == {}
+    report = WaveReport("spark", 2, total=16, done=3, running=2, failed=1, retried=1, slowest_s=4.5)
+    assert pace_of(f"fill, spans done: 3; {report.text()}") == {
+        "tasks": {
+            "engine": "spark", "executors": 2, "total": 16, "done": 3, "running": 2, "failed": 1,
+            "retried": 1, "slowest_s": 4.5, "read": 0, "spilled": 0, "written": 0, "page": "",
+        }
+    }  # fmt: skip
 
 
 # -- cost ------------------------------------------------------------------------------------------

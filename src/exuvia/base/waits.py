@@ -59,6 +59,16 @@ SPARK_ELSEWHERE = Wait(
 )
 SPARK_WORKERS = Wait("Spark's workers at %s: %s")
 SPARK_ENDED = Wait("Spark at %s has ended: %s")
+SPARK_NO_WORKER = Wait("no worker has registered at Spark's master %s: start one")
+SPARK_TOO_SMALL = Wait(
+    "no worker of Spark at %s fits: an executor needs %s MiB and %s core(s), the largest of %s "
+    "worker(s) has %s MiB and %s; start a larger worker, or lower spark.executor.memory"
+)
+SPARK_FULL = Wait(
+    "Spark at %s has no free worker: %s other application(s) use its %s worker(s); add one, or "
+    "wait for them"
+)
+SPARK_LOST = Wait("Spark lost %s; its tasks are repeated")
 SPILL_FAILED = Wait(
     "sorted runs cannot be written to %s: %s; they need about as much room as the new entries, "
     "see exuvia_spill_folder"

@@ -159,6 +159,13 @@ def serve(
             callback=_check_share,
         ),
     ] = "off",
+    spark_ui_port: Annotated[
+        int,
+        typer.Option(help="Port of Spark's own page, on loopback. 0: no page.", min=0, max=65_535),
+    ] = 0,
+    spark_event_log: Annotated[
+        str, typer.Option(help="Folder of event logs for Spark's history server; none without.")
+    ] = "",
 ) -> None:
     """Run a node: fronts that serve clients and a back that changes schemas."""
     from exuvia.kv.store import require_shared
@@ -167,7 +174,8 @@ def serve(
     files = ssl_cert, ssl_key, secure_file_priv
     ports = host, port, status_port
     more = drain_s, status_host, trace_statements
-    options = Options(store, *ports, lease, spark_master, connections, *files, *more)
+    spark = spark_ui_port, spark_event_log
+    options = Options(store, *ports, lease, spark_master, connections, *files, *more, *spark)
     log_to_stderr("keeper")
     try:
         require_shared(store)

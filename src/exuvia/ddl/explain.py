@@ -9,7 +9,7 @@ Reads one snapshot and writes nothing.
       4  write reorganization -> public          reorg ends, version +1, event add index
       5  into history: synced
 
-    work     each reorg of its steps, with estimated rows and bytes
+    work     each reorg of its steps, with estimated rows and bytes, and its stages (dataflow.py)
     pace     the speed of such jobs in history, and the error of this estimate for each of them
     waits    older jobs, workers, open transactions that wrote the table
 """
@@ -25,6 +25,16 @@ from exuvia.catalog.sysvar import variables
 from exuvia.cluster.versions import MetadataLocks
 from exuvia.ddl import apply, queue, two_queues
 from exuvia.ddl.actions import action_of, is_reorg, kind_of
+from exuvia.ddl.dataflow import (
+    ENTRY_BYTES,
+    KEY_COLUMN_BYTES,
+    ReorgRows,
+    StageEstimate,
+    bytes_written,
+    engine_of,
+    entry_bytes,
+    stages_of,
+)
 from exuvia.ddl.decision import Decision
 from exuvia.ddl.delete_ranges import DeleteRange
 from exuvia.ddl.effects import Notify, OrderReorg, ReorgOrder, of_kind
@@ -38,7 +48,7 @@ from exuvia.ddl.two_queues import TwoQueues
 from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
-from exuvia.pipeline.reorg import COMPARE, Phase, Reorg
+from exuvia.pipeline.reorg import COMPARE, Phase
 
 _REORG_TEXT = {ReorgOrder.START: "reorg begins", ReorgOrder.LEAVE: "reorg ends"}
 
@@ -149,21 +159,20 @@ def _origin(job: Job) -> str:
 SAMPLE_ROWS = 100
 JOBS_LOOKED_AT = 200
 ASSUMED_ROWS_A_SECOND = 60_000.0
-ENTRY_BYTES = 14 + 8 + 8  # prefix, handle, commit sequence; the columns of the key are added
-KEY_COLUMN_BYTES = 9
 _STAMP_MS_SHIFT = 18
 
 Elsewhere = Callable[[Mapping[int, int]], Iterable[str]]
 
 
 class Work(NamedTuple):
-    """A reorg to run: its purpose and its size."""
+    """A reorg to run: its purpose, its size, and its dataflow on one engine."""
 
     what: str
     rows: int
     bytes_read: int
     bytes_written: int
-    reorg: Reorg
+    engine: str
+    stages: tuple[StageEstimate, ...]
 
 
 class FillRate(NamedTuple):
@@ -184,27 +193,30 @@ class FillRate(NamedTuple):
 
 def work_of(store: Store, txn: Transaction, run: Decision) -> Work | None:
     """The work of the decision's reorg, or None if it runs none."""
-    table, reorg = run.after.table, run.to_run
-    if table is None or reorg is None:
+    table, database, reorg = run.after.table, run.after.database, run.to_run
+    if table is None or database is None or reorg is None:
         return None
-    rows = size = largest = 0
+    size, counts = 0, list[int]()
     for physical_id in reorg.over or table.physical_ids:
         span = keys.span_of(keys.row_prefix(physical_id))
         first, raws = next(iter(txn.snapshot.chunks(span, SAMPLE_ROWS)), ([], []))
         row_bytes = sum(map(len, [*first, *raws])) / max(len(first), 1)  # keys included
-        count = store.count(span)
-        rows, largest = rows + count, max(largest, count)
-        size += round(count * row_bytes)
+        counts.append(store.count(span))
+        size += round(counts[-1] * row_bytes)
+    rows, largest = sum(counts), max(counts, default=0)
     phases = (*reorg.phases, *reorg.whole)
     words = dict.fromkeys(_phase_words(phase, table) for phase in phases)
-    written = sum(_written(phase, table, rows, size) for phase in phases)
+    written = sum(bytes_written(phase, table, rows, size) for phase in phases)
     what = ", ".join(filter(None, words))
     span_rows = variables.read_int(txn, "exuvia_ddl_reorg_span_rows")
     if store.folder is not None:
         spilled = sum(_spilled(phase, table, rows, largest, size, span_rows) for phase in phases)
         if spilled:
             what += f" through sorted runs on disk, about {spilled} bytes"
-    return Work(what, rows, size, written, reorg)
+    subject = ReorgRows(table, database, tuple(counts), size, store.folder is not None)
+    engine, at_once = engine_of(txn, subject, reorg)
+    stages = tuple(stages_of(txn, subject, reorg, at_once))
+    return Work(what, rows, size, written, engine, stages)
 
 
 def _spilled(
@@ -213,29 +225,14 @@ def _spilled(
     """Estimated bytes of a phase's sorted runs on disk. `rows`, `size`: those of all rows;
     `largest`: rows of the largest partition, which is filled alone."""
     if phase.kernel == "fill" and largest > max(EXCHANGED_ROWS, span_rows):
-        return _entry_bytes(table, phase.index_ids, largest)
+        return entry_bytes(table, phase.index_ids, largest)
     copied = tuple(index.id for index in table.indexes if not index.exuvia_clustered)
     if phase.kernel == "rekey" and rows > EXCHANGED_ROWS:
-        return size + _entry_bytes(table, copied, rows)
+        return size + entry_bytes(table, copied, rows)
     is_move = phase.kernel in ("move", "move to ids")
     if is_move and rows > max(EXCHANGED_ROWS, span_rows // max(1, len(copied))):
-        return _entry_bytes(table, copied, rows)
+        return entry_bytes(table, copied, rows)
     return 0
-
-
-def _written(phase: Phase, table: TableInfo, rows: int, size: int) -> int:
-    """Estimated bytes written. `size`: bytes of all rows."""
-    if phase.element is None or phase.kernel == "clean":
-        return 0
-    if not phase.index_ids or phase.changing:  # the following backfill counts the entries
-        return size
-    return _entry_bytes(table, phase.index_ids, rows)
-
-
-def _entry_bytes(table: TableInfo, index_ids: tuple[int, ...], rows: int) -> int:
-    """Estimated bytes of the entries of these indexes."""
-    widths = [len(index.idx_cols) for index in table.indexes if index.id in index_ids]
-    return rows * sum(ENTRY_BYTES + KEY_COLUMN_BYTES * width for width in widths)
 
 
 def _phase_words(phase: Phase, table: TableInfo) -> str:
@@ -282,12 +279,6 @@ def _client_name(index: IndexInfo, table: TableInfo) -> str:
     cut = table.partition
     other = table.index_by_id(cut.paired_with(index.id)) if cut is not None else None
     return (other or index).idx_name.O
-
-
-def runner(txn: Transaction, work: Work) -> str:
-    """Where the reorg would run."""
-    setting = variables.read_int(txn, "exuvia_pipeline_inline_rows")
-    return "inline" if work.rows <= work.reorg.inline_rows(setting) else "spark"
 
 
 # -- what a change that is kept costs -------------------------------------------------------------

@@ -77,6 +77,8 @@ class Options(NamedTuple):
     drain_s: float = 10.0
     status_host: str = "127.0.0.1"
     trace_statements: str = "off"
+    spark_ui_port: int = 0
+    spark_event_log: str = ""
 
 
 class Base(NamedTuple):

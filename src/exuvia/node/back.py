@@ -1,7 +1,7 @@
 """The back of a node: campaigns for ownership and does the owner's work. A child of the front.
 
     python -m exuvia.node.back STORE --parent PID --address HOST:PORT --lease S [--spark-master M]
-        [--log-level LEVEL]
+        [--spark-ui-port PORT] [--spark-event-log FOLDER] [--log-level LEVEL]
 
 If one of its loops breaks, the process ends with code 70. The front then starts another one, which
 joins as a new member. The back ends with its front, and Spark's JVM ends with the back
@@ -46,7 +46,7 @@ from exuvia.node.supervise import CRASHED, GRACE_S, LastStop, end_by_force, end_
 from exuvia.node.telemetry import Telemetry
 from exuvia.node.ttl import RowDeleter, TtlWorker
 from exuvia.pipeline.reorg import SPILL_FOLDERS, Reorg
-from exuvia.pipeline.spark import Spark
+from exuvia.pipeline.spark import Spark, shown_conf
 from exuvia.pipeline.task import TASKS, WaveShare
 from exuvia.pipeline.worker_process import WorkerProcess
 from exuvia.stats.ddl_handler import NewIndexes, rows_came
@@ -97,7 +97,8 @@ class Back:
         self._clock = clock
         self._end = end
         self.base: Base = assemble(options, "back", address, clock)
-        self._spark = Spark(options.store, options.spark_master or None)
+        conf = shown_conf(options.spark_ui_port, options.spark_event_log)
+        self._spark = Spark(options.store, options.spark_master or None, conf)
         self._worker = WorkerProcess(options.store)
         store, member = self.base.store, self.base.member
         self.campaign = Campaign(store, member)
@@ -219,6 +220,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--address", required=True)
     parser.add_argument("--lease", type=float, required=True)
     parser.add_argument("--spark-master", default="")
+    parser.add_argument("--spark-ui-port", type=int, default=0)
+    parser.add_argument("--spark-event-log", default="")
     parser.add_argument("--log-level", default="INFO")
     parsed = parser.parse_args(arguments)
     log_to_stderr("back", logging.getLevelNamesMapping()[parsed.log_level])
@@ -230,7 +233,13 @@ def main(arguments: list[str] | None = None) -> int:
     end_with_parent(parsed.parent, end)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)
-    options = Options(parsed.store, lease_s=parsed.lease, spark_master=parsed.spark_master)
+    options = Options(
+        parsed.store,
+        lease_s=parsed.lease,
+        spark_master=parsed.spark_master,
+        spark_ui_port=parsed.spark_ui_port,
+        spark_event_log=parsed.spark_event_log,
+    )
     try:
         back = Back(options, parsed.address, SystemClock(), end)
     except (ExuviaError, OSError) as error:

@@ -270,6 +270,8 @@ class Front:
         command = [sys.executable, "-m", "exuvia.node.back", pinned(options.store)]
         command += ["--parent", str(os.getpid()), "--address", address]
         command += ["--lease", str(options.lease_s), "--spark-master", options.spark_master]
+        command += ["--spark-ui-port", str(options.spark_ui_port)]
+        command += ["--spark-event-log", options.spark_event_log]
         supervisor = self._supervisor = Supervisor(
             command, self._clock, environment=self._environment
         )

@@ -13,15 +13,15 @@
       statistics of the filled indexes, and the mark of a finished partition
     -> Done
 
-Small tables (Reorg.inline_rows; more while Spark is not started) are processed here, one
-transaction a step. Others run on Spark, where a step only polls. The runner is a generator that can
+The engine is chosen by the size of the work (engine.py). Here a step runs one transaction; on Spark
+it only polls. The runner is a generator that can
 be restarted at any time. Finished spans are in the store; the runner only remembers the current
 phase.
 """
 
 import time
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from functools import partial
 from typing import NamedTuple
@@ -38,12 +38,14 @@ from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline import checkpoint, source_files, task
 from exuvia.pipeline.checkpoint import cut
+from exuvia.pipeline.engine import Workload, least_tasks
 from exuvia.pipeline.executor import Executor, Others
 from exuvia.pipeline.kernels import exchange, move, rekey, rewrite
 from exuvia.pipeline.kernels.entries import LEAST_SPAN_ROWS, run_rows
 from exuvia.pipeline.kernels.exchange import Exchange
 from exuvia.pipeline.kernels.spilled_runs import require_room
 from exuvia.pipeline.kernels.summary import LEAST_ROWS, Gathered, Keep, MergedSummary
+from exuvia.pipeline.measures import cost_of
 from exuvia.pipeline.reorg import (
     COMPARE,
     NOT_EMPTY,
@@ -59,7 +61,15 @@ from exuvia.pipeline.reorg import (
 )
 from exuvia.pipeline.settings import ALONE_S, Dial, Variables
 from exuvia.pipeline.spark import Spark
-from exuvia.pipeline.task import MOST_DUPLICATES, Outcome, Task, TaskOrder, all_parts, order_for
+from exuvia.pipeline.task import (
+    MOST_DUPLICATES,
+    Outcome,
+    Task,
+    TaskCost,
+    TaskOrder,
+    all_parts,
+    order_for,
+)
 from exuvia.pipeline.throttle import NiceStore, ShareController
 from exuvia.pipeline.verify import rules
 from exuvia.pipeline.verify.compare import sample, verification
@@ -72,6 +82,7 @@ _EXCHANGED = frozenset({"fill", "move", "rekey", "move to ids"})
 _WHOLE_ROWS = 4
 """Divisor of a span's rows where tasks sort copies: whole rows, or entries with their sources."""
 PACED_ROWS = 10_000  # fewer rows are finished before clients could notice
+_SAMPLED_ROWS = 100
 _RETRY_S = ROOM_S = 1.0
 _COUNT_S = 0.05
 
@@ -208,6 +219,7 @@ class PhaseRunner:
         self._table_rows = 0
         self._counts: dict[int, int] = {}  # by physical id; cached because a count reads many keys
         self._rate = Rate()
+        self._cost = TaskCost()  # sum over ended waves of the phase
         self._now = 0.0
         self._counted_at = -_COUNT_S
         self._again_at = self._room_at = 0.0
@@ -293,8 +305,7 @@ class PhaseRunner:
         for phase in self._reorg.phases:
             if phase.source is not None:
                 self._table_rows = max(self._table_rows, source_files.about(phase.source))
-        most = self._reorg.inline_rows(settings.inline_rows)
-        self._executor.choose(self._table_rows, most, COLD_INLINE * settings.inline_rows)
+        self._executor.choose(self._work(physical, settings.inline_rows))
         if self._table_rows >= PACED_ROWS and self._controller is None:
             self._controller = ShareController(self._store, self._base)
             # nodes that lower their priority for a reorg are notified before it reads
@@ -323,6 +334,18 @@ class PhaseRunner:
         if self._rows_came is not None and self._imported is not None:
             self._rows_came(self._table, self._imported)
         yield self._earlier
+
+    def _work(self, physical: Sequence[int], inline_rows: int) -> Workload:
+        """Returns the size of the reorg, by which its engine is chosen."""
+        rows, limit = self._table_rows, self._reorg.inline_rows(inline_rows)
+        size = 0
+        if rows > limit > 0:
+            largest = max(physical, key=self._count_of)
+            with closing(self._store.snapshot()) as snapshot:
+                few = snapshot.first(_row_span(largest), _SAMPLED_ROWS)
+            size = rows * sum(map(len, few)) // max(1, len(few))
+        is_light = limit > inline_rows
+        return Workload(rows, size, limit, COLD_INLINE * inline_rows, is_light)
 
     def _done_before(self, stage: Stage) -> Done | None:
         """Returns the earlier work, if another driver finished all phases of the partition."""
@@ -354,7 +377,7 @@ class PhaseRunner:
     def _run_phase(self, phase: Phase) -> PhaseResult:
         if phase.verifies and self._dial.read().verify == "off":
             return None
-        self.order, self._rate = self._order(phase), Rate()
+        self.order, self._rate, self._cost = self._order(phase), Rate(), TaskCost()
         rows = self._rows_of(phase)
         self._total = sum(part.rows for part in rows)
         if phase.source is not None:
@@ -408,6 +431,9 @@ class PhaseRunner:
             rows = max(1, rows // max(1, len(move.copied_indexes(self._table))))
         if self._executor.shares:
             rows = min(rows, -(-self._table_rows // self._at_once(phase)))
+        if phase.kernel == "fill":
+            least = least_tasks(self._table_rows, self._executor.at_once)
+            rows = min(rows, -(-self._table_rows // least)) or rows
         return rows
 
     # -- a phase that writes -----------------------------------------------------------------------
@@ -468,7 +494,7 @@ class PhaseRunner:
             run = txn.sequence
         self.order = replace(self.order, run=run, at_once=at_once)
         span_rows = self._span_rows(phase, phase.index_ids)
-        staggered = phase.kernel == "fill" and span_rows >= LEAST_SPAN_ROWS
+        staggered = phase.kernel == "fill" and self._dial.read().span_rows >= LEAST_SPAN_ROWS
         done = number = 0
         tasks: list[Task] = []
         for part in rows:
@@ -576,7 +602,8 @@ class PhaseRunner:
             if any(unread):
                 tasks = list[Task]()
                 for of_part, gaps, part in zip(orders, unread, parts, strict=True):
-                    most = min(self._run_rows(phase), part.rows // at_once)
+                    least = max(at_once, least_tasks(part.rows, at_once))
+                    most = min(self._run_rows(phase), part.rows // least)
                     spans = cut(self._store, gaps, max(1, most), at_once=at_once)
                     tasks += runs.spills(of_part, spans, missing, maps, len(tasks))
                 tasks = tasks[: min(_WAVE_TASKS, _SPILLS * at_once)]
@@ -788,14 +815,16 @@ class PhaseRunner:
         """Runs a wave of tasks and returns their outcomes in order. Raises the error that stopped
         one, after `keep` has seen all outcomes. Returns what `keep` returns."""
         self._spans_ended = 0
-        self._executor.start(f"exuvia-job-{self.order.job_id}", tasks)
+        self._executor.start(f"exuvia-job-{self.order.job_id}", tasks, phase.label)
         while not self._executor.done():
             wake_s = self._executor.step()
             if phase.writes and self._now >= self._counted_at + _COUNT_S:
                 self._count(base)
             if not self._executor.done():
                 yield self._running(phase, wake_s)
-        outcomes = self._executor.require_all(keep(self._executor.results()))
+        outcomes = self._executor.results()
+        self._cost = self._cost.plus(cost_of(outcomes))
+        outcomes = self._executor.require_all(keep(outcomes))
         if phase.writes:
             self._count(base)
         self._spans_ended = 0  # the caller adds them to those of earlier waves
@@ -817,6 +846,9 @@ class PhaseRunner:
     def _running(self, phase: Phase, wake_s: float) -> Running:
         before = f", {self.spans_skipped} before a restart" if self.spans_skipped else ""
         note = f"spans done: {self.spans_done + self._spans_ended}{before}"
+        report = self._executor.report()
+        if report is not None:
+            note = f"{note}; {report.after(self._cost).text()}"
         if self._controller is not None and self._controller.reason:
             note = f"{self._controller.reason}; {note}"
         silent_s = self._rate.silence_s(self._now) if phase.writes else 0.0

@@ -2,9 +2,10 @@
 
     tidb_ddl_reorg_worker_cnt      how many tasks of a reorg may write at once
     tidb_ddl_reorg_batch_size      maximum rows in one transaction
-    exuvia_pipeline_inline_rows    maximum rows of tables done in this process; eight times that
-                                   while Spark is not started, 25 times that for backfills
-                                   (Reorg.inline_rows; 0: always Spark)
+    exuvia_pipeline_engine         auto, local or spark (engine.py)
+    exuvia_pipeline_inline_rows    with auto, maximum rows of tables done in this process in any
+                                   case; eight times that while Spark is not started, 25 times that
+                                   for backfills (Reorg.inline_rows; 0: always Spark)
     exuvia_ddl_reorg_span_rows     rows of one sorted run: the work repeated when a task dies
     tidb_ddl_reorg_max_write_speed maximum bytes a second of all tasks of a reorg; 0: unlimited
     exuvia_ddl_verify              full, sample or off
@@ -55,6 +56,7 @@ class PipelineSettings(NamedTuple):
     scope: str = ""
     disk_free_min: int = 0
     spill_folder: str = ""
+    engine: str = "auto"
 
 
 class Own(msgspec.Struct, frozen=True):
@@ -146,6 +148,7 @@ class Variables:
                     own.scope or "",
                     int(variables.get_global(txn, "exuvia_disk_free_min")),
                     variables.get_global(txn, "exuvia_spill_folder"),
+                    variables.get_global(txn, "exuvia_pipeline_engine").lower(),
                 )
             self._read_at = now
         return self._cached

@@ -26,7 +26,9 @@ from exuvia.cluster.questions import Asking, Stop
 from exuvia.cluster.service_scope import does_tasks_of
 from exuvia.kv.store import Store
 from exuvia.pipeline import task
+from exuvia.pipeline.engine import Workload
 from exuvia.pipeline.executor import ALONE, Crew, Executor, TaskBatch
+from exuvia.pipeline.measures import LOCAL, WaveReport, cost_of
 from exuvia.pipeline.settings import PipelineSettings, Variables
 from exuvia.pipeline.spark import Spark
 from exuvia.pipeline.task import TASKS, Outcome, WaveShare
@@ -101,6 +103,7 @@ class _Part:
         self.error: str | None = None
         self._nodes = nodes
         self._share = share
+        self.tasks = len(share.tasks)
         self._abandoned = threading.Event()
         self.thread = threading.Thread(target=self._wait, name=f"tasks-{info.id}", daemon=True)
         self.thread.start()
@@ -159,6 +162,14 @@ class SharedTasks:
             part.thread.is_alive() for part in self._parts
         )
 
+    def report(self) -> WaveReport:
+        """Returns the state of all parts. The running tasks of other nodes are not known."""
+        report = WaveReport(LOCAL) if self._own is None else self._own.report()
+        for part in self._parts:
+            of_part = WaveReport(report.engine, 1, part.tasks, len(part.outcomes))
+            report = report.beside(of_part.after(cost_of(part.outcomes)))
+        return report
+
     def cancel(self) -> None:
         """Cancels all parts."""
         if self._own is not None:
@@ -184,7 +195,7 @@ def do_share(
     dial = Variables(store, time.monotonic, job_id=tasks[0].order.job_id)
     own = NiceStore(store)
     executor = Executor(own, spark, dial, time.monotonic, worker=worker)
-    executor.choose(share.rows, share.most, share.most_cold)
+    executor.choose(Workload(share.rows, share.size, share.limit, share.cold_limit, share.is_light))
     executor.start(share.tag, tasks)
     rests = threading.Event()
     while not executor.done():

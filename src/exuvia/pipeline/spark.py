@@ -18,11 +18,17 @@ so a failure is reported at the start. All other configuration is Spark's own (S
 The JVM ends when its standard input closes, so it does not outlive this process; its Python workers
 end with it. If only the JVM ends (killed, out of memory), the wave ends with an error, and the next
 wave builds a new session.
+
+Spark's own page is off unless `--spark-ui-port` is given. It listens on loopback, without its links
+that end jobs. `--spark-event-log` names a folder for Spark's history server. Both are settings of
+the driver, so a Spark Connect server has its own.
 """
 
+import logging
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -30,21 +36,28 @@ import time
 import weakref
 import zipfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from exuvia import __version__
 from exuvia.base.errors import ExuviaError, Unavailable
-from exuvia.base.private_files import ScratchFolder, scratch_folder
+from exuvia.base.private_files import ScratchFolder, make_folder, scratch_folder
 from exuvia.base.waits import JAVA, SPARK_ELSEWHERE, SPARK_ENDED, SPARK_WORKERS
+from exuvia.pipeline.engine import UNKNOWN_AT_ONCE, processors
+from exuvia.pipeline.measures import SPARK, WaveReport, cost_of
+from exuvia.pipeline.spark_status import STANDALONE, SparkLook, SparkWatch, context_of, look
 from exuvia.pipeline.task import WARM, Outcome, decode_outcome
 from exuvia.pipeline.throttle import step_back_process, step_forward
 
 if TYPE_CHECKING:  # slow imports, needed only with Spark
     import pyarrow
-    from pyspark import SparkContext
     from pyspark.sql import SparkSession
+
+_log = logging.getLogger(__name__)
 
 # -- requirements ----------------------------------------------------------------------------------
 
@@ -145,7 +158,8 @@ def options() -> str:
 
 # -- running tasks ---------------------------------------------------------------------------------
 
-DEFAULT_MASTER = "local[2,4]"  # two cores; a task whose worker died is repeated
+DEFAULT_MASTER = f"local[{max(2, processors())},4]"
+"""All processors, at least two. A task whose worker died is repeated, up to three times."""
 POLL_S = 0.1
 GIVE_UP_S = 15.0
 _LOCAL = re.compile(r"local\[(\d+|\*)")
@@ -163,6 +177,59 @@ _CONF = {
 _LOCAL_CONF = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
+def shown_conf(ui_port: int = 0, event_log: str = "") -> dict[str, str]:
+    """Returns the settings for Spark's own page at a port (0: none) and for its event log in a
+    folder ("": none), which is created."""
+    conf: dict[str, str] = {}
+    if ui_port:
+        conf |= {
+            "spark.ui.enabled": "true",
+            "spark.ui.port": str(ui_port),
+            "spark.ui.killEnabled": "false",
+        }
+    if event_log:
+        folder = Path(event_log).absolute()
+        make_folder(str(folder))
+        conf |= {"spark.eventLog.enabled": "true", "spark.eventLog.dir": folder.as_uri()}
+    return conf
+
+
+def _shows_page(conf: dict[str, str]) -> bool:
+    return conf["spark.ui.enabled"] == "true"
+
+
+def _on_loopback(master: str) -> dict[str, str]:
+    """Makes Spark's page listen on loopback. Returns the driver's address for a cluster.
+
+    The page listens on SPARK_LOCAL_IP of the JVM's environment, or on all addresses. Without other
+    settings the driver advertises the same address, where a cluster cannot reach loopback."""
+    before = os.environ.get("SPARK_LOCAL_IP", "")
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    if is_local(master) or "spark.driver.host" in _defaults():
+        return {}
+    own = before if before not in ("", "127.0.0.1") else _address_towards(master)
+    return {"spark.driver.host": own} if own else {}
+
+
+def _defaults() -> str:
+    """Returns the text of Spark's own configuration, or "" without one."""
+    try:
+        return (Path(os.environ["SPARK_CONF_DIR"]) / "spark-defaults.conf").read_text()
+    except (KeyError, OSError):
+        return ""
+
+
+def _address_towards(master: str) -> str:
+    """Returns the address of this host on its way to the master, or "" if that is unknown."""
+    host, _, port = master.removeprefix(STANDALONE).split(",")[0].rpartition(":")
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((host, int(port)))  # sends nothing
+            return str(probe.getsockname()[0])
+    except (OSError, ValueError):
+        return ""
+
+
 @dataclass(frozen=True)
 class Worker:
     """The function that Spark's Python workers run; pickled by name."""
@@ -173,12 +240,15 @@ class Worker:
     def __call__(self, batches: Iterator["pyarrow.RecordBatch"]) -> Iterator["pyarrow.RecordBatch"]:
         """Maps Arrow batches of ordinals to Arrow batches of outcomes."""
         import pyarrow
+        from pyspark import TaskContext
 
         from exuvia.pipeline.kernels import attempt
 
+        context = TaskContext.get()
+        earlier = 0 if context is None else context.attemptNumber()
         for batch in batches:
             for ordinal in batch.column(0).to_pylist():
-                answer = attempt.perform(self.url, self.tasks[ordinal])
+                answer = attempt.perform(self.url, self.tasks[ordinal], earlier)
                 yield pyarrow.RecordBatch.from_pydict(
                     {
                         "ordinal": pyarrow.array([ordinal], pyarrow.int64()),
@@ -219,18 +289,23 @@ class Probe:
 
 
 class SparkTasks:
-    """A wave that runs on Spark. Ends with outcomes, or with an error text."""
+    """A wave that runs on Spark. Ends with outcomes, or with an error text. `about`: its
+    description on Spark's own page."""
 
-    def __init__(self, spark: "Spark", tag: str, tasks: Sequence[bytes]) -> None:
+    def __init__(self, spark: "Spark", tag: str, tasks: Sequence[bytes], about: str = "") -> None:
         self.tag = tag
+        self.about = about or tag
         self.tasks = tasks
         self.outcomes: list[Outcome] = []
         self.error: str | None = None
         self.is_started = False  # Spark is running and has the tasks
         self.is_waiting = False  # Spark was not available; `error` has the reason
         self._spark = spark
+        self._lost_before = len(spark.lost)
         self._thread = threading.Thread(target=self._body, name=f"spark-{tag}", daemon=True)
         self._thread.start()
+        self.remote = SparkLook()  # the last progress message of a Spark Connect server
+        self._watch = SparkWatch(f"look-{tag}", lambda: spark.look(self))
 
     def _body(self) -> None:
         try:
@@ -239,13 +314,38 @@ class SparkTasks:
             self.error, self.is_waiting = str(error), True
         except Exception as error:  # any error of Spark is a reason to wait or to fail
             self.error = error_text(error)
+        finally:
+            self._watch.end()
+
+    @property
+    def last_look(self) -> SparkLook:
+        """The last look at this wave."""
+        return self._watch.last
+
+    def report(self) -> WaveReport:
+        """Returns the state of the wave."""
+        current, cost = self.last_look, cost_of(self.outcomes)
+        done, failed = max(current.done, len(self.outcomes)), max(current.failed, cost.attempt)
+        report = WaveReport(
+            SPARK,
+            current.executors,
+            len(self.tasks),
+            done,
+            current.running if not self.outcomes else 0,
+            failed,
+            failed,
+            current.slowest_s,
+            lost=self._spark.lost[self._lost_before :],
+            page=self._spark.page,
+        )
+        return report.after(replace(cost, attempt=0))
 
     def step(self) -> float:
         """Waits a moment for the end of the wave, so that the caller need not sleep. Returns the
         pause before the next call. Unit: s."""
         self._thread.join(POLL_S)
         if not self.done():
-            self._spark.look_after()
+            self._spark.look_after(self.last_look)
         return 0.0
 
     def done(self) -> bool:
@@ -282,13 +382,15 @@ class Spark:
     ) -> None:
         self.url = url
         self.master = master or os.environ.get("EXUVIA_SPARK_MASTER") or DEFAULT_MASTER
-        own = _LOCAL_CONF if is_local(self.master) else {}
+        own: dict[str, str] = _LOCAL_CONF if is_local(self.master) else {}
         java_options = {"spark.driver.extraJavaOptions": options()}
         self._conf = _CONF | own | java_options | (conf or {})
         self._lock = threading.Lock()
         self._session: SparkSession | None = None
+        self._probed: SparkSession | None = None  # started, while its workers are tested
         self._parallel = 1
         self._idle_since: float | None = None
+        self.lost: tuple[str, ...] = ()  # executors that ended, as of the last look
         self._package: ScratchFolder | None = None
         self._stepped_back = 0  # pid of the JVM whose priority is low
 
@@ -299,6 +401,13 @@ class Spark:
         if cores is None:
             return self._parallel
         return (os.cpu_count() or 1) if cores[1] == "*" else int(cores[1])
+
+    @property
+    def expected_at_once(self) -> int:
+        """Number of tasks that run concurrently, or a guess before the first session of a
+        cluster."""
+        is_known = self.is_started or _LOCAL.match(self.master) is not None
+        return self.at_once if is_known else UNKNOWN_AT_ONCE
 
     @property
     def is_local(self) -> bool:
@@ -337,13 +446,39 @@ class Spark:
             if self._session is None:
                 session = _build(self.master, self._conf)
                 if not is_local(self.master):
-                    self._equip(session)
+                    self._probed = session
+                    try:
+                        self._equip(session)
+                    finally:
+                        self._probed = None
                 self._session = session
+                about = {"master": self.master, "page": self.page}
+                _log.info("a Spark session has started", extra=about)
             return self._session
+
+    @property
+    def page(self) -> str:
+        """The address of Spark's own page, or "" if it is off or not known."""
+        session = self._session
+        context = None if session is None else context_of(session)
+        if not _shows_page(self._conf) or context is None:
+            return ""
+        return str(context.uiWebUrl or "")
+
+    def look(self, wave: SparkTasks) -> SparkLook:
+        """Returns what Spark does for a wave. Raises errors of the JVM."""
+        session = self._session or self._probed
+        if session is None or _has_died(session) or _has_stopped(session):
+            return SparkLook()
+        if is_remote(self.master):
+            return wave.remote
+        current = look(session, wave.tag, self.master)
+        self.lost = current.lost
+        return current
 
     def _equip(self, session: "SparkSession") -> None:
         """Sends this package to a cluster and tests it there. Raises Unavailable."""
-        context = _context(session)
+        context = context_of(session)
         try:
             if self._package is None:  # later workers fetch from it too
                 self._package = scratch_folder("exuvia-package-")
@@ -365,20 +500,22 @@ class Spark:
         if context is not None:
             self._parallel = max(1, context.defaultParallelism)
 
-    def start(self, tag: str, tasks: Sequence[bytes]) -> SparkTasks:
-        """Runs encoded tasks, each in a partition of its own. Returns at once."""
-        return SparkTasks(self, tag, tasks)
+    def start(self, tag: str, tasks: Sequence[bytes], about: str = "") -> SparkTasks:
+        """Runs encoded tasks, each in a partition of its own. Returns at once. `about`: the
+        description of Spark's job."""
+        return SparkTasks(self, tag, tasks, about)
 
     def collect(self, wave: SparkTasks) -> list[Outcome]:
         """Runs a wave's tasks and waits for them. Raises Unavailable if Spark itself ended, and
         Spark's own errors."""
         session = self.session()
-        _add_tag(session, wave.tag)
+        _name_jobs(session, wave)
         wave.is_started = True
         spans = session.range(0, len(wave.tasks), 1, len(wave.tasks))
         work = spans.mapInArrow(Worker(self.url, list(wave.tasks)), _SCHEMA)
         try:
-            rows = work.collect()
+            with _progress_messages(session, wave):
+                rows = work.collect()
         except Exception as error:
             if not _has_stopped(session):
                 raise
@@ -401,31 +538,23 @@ class Spark:
         if self._session is not None:
             _interrupt_tag(self._session, tag)
 
-    def runs_nothing(self) -> bool:
-        """Whether tasks are submitted and no worker runs one."""
-        session = self._session
-        context = None if session is None else _context(session)
-        if session is None or context is None or _has_died(session) or _has_stopped(session):
-            return False
-        tracker = context.statusTracker()
-        stages = [tracker.getStageInfo(stage_id) for stage_id in tracker.getActiveStageIds()]
-        return bool(stages) and not any(stage and stage.numActiveTasks for stage in stages)
-
-    def look_after(self) -> None:
-        """Ends a session on a standalone cluster that had no worker for GIVE_UP_S. A restarted
-        master does not know the session, and the session does not register again; a new one
-        does."""
-        if not self.master.startswith("spark://") or not self.runs_nothing():
+    def look_after(self, current: SparkLook) -> None:
+        """Ends a session on a standalone cluster that had no worker for GIVE_UP_S and that its
+        master does not know. A restarted master knows no session, and a session does not register
+        again; a new one does."""
+        waits = not current.executors and not current.running and not current.is_registered
+        session = self._session or self._probed
+        if session is None or not self.master.startswith(STANDALONE) or not waits:
             self._idle_since = None
             return
         self._idle_since = self._idle_since or time.monotonic()
-        session = self._session
-        if session is not None and time.monotonic() - self._idle_since > GIVE_UP_S:
+        if time.monotonic() - self._idle_since > GIVE_UP_S:
+            self._idle_since = None
             session.stop()
 
     def warm(self, workers: int = 2) -> SparkTasks:
         """Starts the JVM and the Python workers before they are needed."""
-        return self.start("exuvia-warm", [WARM] * workers)
+        return self.start("exuvia-warm", [WARM] * workers, "start of the Python workers")
 
     def stop(self) -> None:
         """Ends the session and its JVM."""
@@ -450,6 +579,8 @@ def _build(master: str, conf: dict[str, str]) -> "SparkSession":
 
     if is_remote(master):
         return SparkSession.builder.remote(master).getOrCreate()
+    if _shows_page(conf):
+        conf = _on_loopback(master) | conf
     builder = SparkSession.builder.master(master).appName("exuvia")
     if is_local(master):
         builder = builder.config("spark.executorEnv.PYTHONPATH", _python_path())
@@ -479,17 +610,9 @@ def packed_for_executors(folder: Path) -> Path:
     return packed
 
 
-def _context(session: "SparkSession") -> Optional["SparkContext"]:
-    """Returns the SparkContext, or None for a remote session (Spark Connect)."""
-    try:
-        return session.sparkContext
-    except AttributeError:  # includes pyspark's PySparkAttributeError
-        return None
-
-
 def _jvm_of(session: "SparkSession") -> "subprocess.Popen[bytes] | None":
     """Returns the JVM that this process has started for the session, if it has."""
-    context = _context(session)
+    context = context_of(session)
     gateway = None if context is None else context._gateway
     jvm: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
     return jvm
@@ -503,20 +626,45 @@ def _has_died(session: "SparkSession") -> bool:
 
 def _has_stopped(session: "SparkSession") -> bool:
     """Whether Spark stopped the context while its JVM is running."""
-    context = _context(session)
+    context = context_of(session)
     return context is not None and (context._jsc is None or context._jsc.sc().isStopped())
 
 
-def _add_tag(session: "SparkSession", tag: str) -> None:
-    context = _context(session)
+def _name_jobs(session: "SparkSession", wave: SparkTasks) -> None:
+    """Names the jobs that this thread starts from now on. A Connect session has tags only."""
+    context = context_of(session)
     if context is None:
-        session.addTag(tag)
+        session.addTag(wave.tag)
+        session.addTag(wave.about.replace(",", ";"))  # a comma separates tags
     else:
-        context.addJobTag(tag)
+        context.addJobTag(wave.tag)
+        context.setJobDescription(wave.about)
+
+
+@contextmanager
+def _progress_messages(session: "SparkSession", wave: SparkTasks) -> Iterator[None]:
+    """Notes the progress that a Connect server reports of this thread's query."""
+    if context_of(session) is not None:
+        yield
+        return
+    own = threading.get_ident()
+
+    def note(stages: Any, inflight_tasks: int, operation_id: str | None, done: bool) -> None:
+        if threading.get_ident() == own and not done:
+            total = sum(stage.num_tasks for stage in stages)
+            ended = sum(stage.num_completed_tasks for stage in stages)
+            wave.remote = SparkLook(total=total, done=ended, running=inflight_tasks)
+
+    handler: Any = note  # pyspark declares a class that handlers would have to inherit
+    session.registerProgressHandler(handler)
+    try:
+        yield
+    finally:
+        session.removeProgressHandler(handler)
 
 
 def _interrupt_tag(session: "SparkSession", tag: str) -> None:
-    context = _context(session)
+    context = context_of(session)
     if context is None:
         session.interruptTag(tag)
     else:

@@ -194,6 +194,29 @@ class FoundDuplicate(msgspec.Struct, frozen=True):
     text: str
 
 
+class TaskCost(msgspec.Struct, frozen=True, array_like=True):
+    """The cost of an attempt at a task (measures.py). Units: bytes, s.
+
+    `read`: keys and values from the store, and spilled runs. `attempt`: number of earlier attempts
+    of the same task, as far as the engine repeats tasks by itself."""
+
+    read: int = 0
+    spilled: int = 0
+    written: int = 0
+    seconds: float = 0.0
+    attempt: int = 0
+
+    def plus(self, other: "TaskCost") -> "TaskCost":
+        """Returns the sums, with the longer time."""
+        return TaskCost(
+            self.read + other.read,
+            self.spilled + other.spilled,
+            self.written + other.written,
+            max(self.seconds, other.seconds),
+            self.attempt + other.attempt,
+        )
+
+
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of a task."""
 
@@ -206,16 +229,20 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     state: str = ""
     text: str = ""
     result: Any = None
+    cost: TaskCost = TaskCost()
 
 
 class WaveShare(msgspec.Struct, frozen=True, array_like=True):
-    """One node's tasks of a wave. `rows`, `most`, `most_cold`: arguments of Executor.choose."""
+    """One node's tasks of a wave. The numbers are those of engine.Workload; nodes of 0.5 do not
+    send the last two."""
 
     tag: str
     rows: int
-    most: int
-    most_cold: int
+    limit: int
+    cold_limit: int
     tasks: list[bytes]
+    size: int = 0
+    is_light: bool = True
 
 
 TASKS: Topic[WaveShare, list[bytes]] = Topic("tasks", WaveShare, list[bytes])

@@ -39,7 +39,7 @@ import re
 import socket
 import ssl
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
@@ -75,6 +75,7 @@ from exuvia.ddl import inspection, queue
 from exuvia.ddl.job import JOB_STATE_TEXT, Job
 from exuvia.events import notifier
 from exuvia.kv.store import Store
+from exuvia.pipeline.measures import LOCAL, SPARK, WaveReport, report_in
 from exuvia.server.logins import BrowserLogin, Logins, TooManyGuesses
 from exuvia.server.metrics import COUNTS, MOST_EVENTS, CommandCounts, Metrics, exposition, family
 from exuvia.server.page import StatusPage, shown_query
@@ -231,6 +232,7 @@ class Status:
         rows = sum(job["row_count"] for job in report["jobs"])
         yield family("exuvia_backfill_rows", value=rows)
         yield family("exuvia_ddl_oldest_job_age_seconds", value=report["oldest_job_s"])
+        yield from tasks_in(job["note"] for job in report["jobs"])
         waits = sum(bool(job["wait"]) for job in report["jobs"])
         yield family("exuvia_ddl_jobs_waiting", value=waits)
         lag = family("exuvia_event_handler_lag_events")
@@ -246,6 +248,23 @@ class Status:
         owner = report["owner"] or {"member": "", "term": 0}
         named = {"member": owner["member"], "term": str(owner["term"])}
         yield family("exuvia_owner", value=named)
+
+
+def tasks_in(notes: Iterable[str]) -> Iterator[Metric]:
+    """Metrics of the tasks of running jobs, as their notes show them."""
+    engines = {engine: WaveReport(engine) for engine in (LOCAL, SPARK)}
+    for report in filter(None, map(report_in, notes)):
+        engines[report.engine] = engines[report.engine].beside(report)
+    tasks, executors = family("exuvia_tasks"), family("exuvia_task_executors")
+    slowest, moved = family("exuvia_task_slowest_seconds"), family("exuvia_task_bytes")
+    for engine, report in engines.items():
+        for state in ("running", "waiting", "done", "failed", "retried"):
+            tasks.add_metric([engine, state], getattr(report, state))
+        for direction in ("read", "spilled", "written"):
+            moved.add_metric([engine, direction], getattr(report, direction))
+        executors.add_metric([engine], report.executors)
+        slowest.add_metric([engine], report.slowest_s)
+    yield from (tasks, executors, slowest, moved)
 
 
 def _write_holds(store: Store) -> Iterator[Metric]:

@@ -136,6 +136,30 @@ METERS = {
             "summary",
             "Times that this process held the store's write lock",
         ),
+        Meter(
+            "exuvia_task_bytes",
+            "gauge",
+            "Bytes of keys and values in the running phases of unfinished jobs",
+            ("engine", "direction"),
+        ),
+        Meter(
+            "exuvia_task_executors",
+            "gauge",
+            "Processes that run tasks of unfinished jobs",
+            ("engine",),
+        ),
+        Meter(
+            "exuvia_task_slowest_seconds",
+            "gauge",
+            "The longest time of a task in the running phases of unfinished jobs",
+            ("engine",),
+        ),
+        Meter(
+            "exuvia_tasks",
+            "gauge",
+            "Tasks in the running phases of unfinished jobs. Failed ones are repeated",
+            ("engine", "state"),
+        ),
     )
 }
 

@@ -37,6 +37,7 @@ from exuvia.events import change_log, notifier
 from exuvia.kv import keys
 from exuvia.kv.store import Store
 from exuvia.kv.transaction import Transaction
+from exuvia.pipeline.measures import report_in
 from exuvia.pipeline.throttle import Latency, RecentSenders, reports_in
 from exuvia.sql.parse.secrets import without_secrets
 from exuvia.stats import queue as stats_queue
@@ -92,7 +93,7 @@ def path_of(job: Job) -> tuple[list[str], int]:
 
 def pace_of(note: str) -> Values:
     """The figures in a reorg's note: rows a second, seconds left, clients' p99 and its limit in ms,
-    share of the time. Figures that are not in the note are omitted."""
+    share of the time, tasks. Figures that are not in the note are omitted."""
     figures: Values = {}
     if match := _PACE.search(note):
         figures["rows_per_s"] = int(match[1])
@@ -102,6 +103,10 @@ def pace_of(note: str) -> Values:
         figures["p99_ms"], figures["allowed_ms"] = float(match[1]), float(match[2])
     if match := _SHARE.search(note):
         figures["share"] = int(match[1]) / 100
+    if report := report_in(note):
+        counts = ("engine", "executors", "total", "done", "running", "failed", "retried")
+        sizes = ("slowest_s", "read", "spilled", "written", "page")
+        figures["tasks"] = {name: getattr(report, name) for name in (*counts, *sizes)}
     return figures
 
 

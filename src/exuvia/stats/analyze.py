@@ -45,10 +45,11 @@ from exuvia.kv.store import Store
 from exuvia.kv.transaction import Answer, Transaction, Work
 from exuvia.pipeline import task
 from exuvia.pipeline.checkpoint import cut
+from exuvia.pipeline.engine import AUTO, SPARK
 from exuvia.pipeline.kernels.attempt import TaskAttempt
 from exuvia.pipeline.kernels.summary import ROWS, Summary, limit_of, types_of
 from exuvia.pipeline.reorg import ARRAY_ROWS
-from exuvia.pipeline.settings import Fixed, Variables
+from exuvia.pipeline.settings import Fixed, PipelineSettings, Variables
 from exuvia.pipeline.spark import Spark, SparkTasks
 from exuvia.pipeline.task import DONE, Outcome, Task
 from exuvia.pipeline.throttle import Batch
@@ -82,7 +83,7 @@ class AnalyzeSettings:
         """The summary of a physical table; calls `tell` with the number of rows read. Raises
         Stopped."""
         dial = Variables(self._store, self._clock.monotonic)
-        inline_rows = ARRAY_ROWS * dial.read().inline_rows
+        settings = dial.read()
         span = table.row_span()
         total = self._store.count(span)
         order = task.order_for(table, tuple(index.id for index in subject.indexes))
@@ -90,14 +91,25 @@ class AnalyzeSettings:
         limit = limit_of(most, total)
         fields = types_of(table, subject.parts)
         summary = Summary(len(subject.looked_at), most, span, limit)
-        if total <= inline_rows or self._spark is None or self._spark.obstacle() is not None:
+        spark = self._spark
+        if spark is None or not self._is_for_spark(spark, settings, total):
             single_task = _task(order, subject, most, limit, span, 0)
             self._read_locally(single_task, summary, fields, stopped, tell)
             return summary
-        spans = cut(self._store, [span], SPAN_ROWS, total, self._spark.at_once)
+        spans = cut(self._store, [span], SPAN_ROWS, total, spark.at_once)
         tasks = [_task(order, subject, most, limit, part, n) for n, part in enumerate(spans)]
-        self._read_on_spark(self._spark, tasks, summary, fields, stopped, tell)
+        self._read_on_spark(spark, tasks, summary, fields, stopped, tell)
         return summary
+
+    def _is_for_spark(self, spark: Spark, settings: PipelineSettings, rows: int) -> bool:
+        """Whether a table of this size is read on Spark. Raises Unavailable if the setting forces
+        Spark and it cannot start."""
+        limit = ARRAY_ROWS * settings.inline_rows
+        if settings.engine == SPARK and (obstacle := spark.obstacle()) is not None:
+            raise Unavailable(obstacle)
+        if settings.engine != AUTO:
+            return settings.engine == SPARK
+        return rows > limit and spark.obstacle() is None
 
     def _read_locally(
         self, single_task: Task, summary: Summary, fields: Fields, stopped: Stop, tell: Tell
@@ -146,8 +158,10 @@ class AnalyzeSettings:
 
 def _started(spark: Spark, tasks: Sequence[Task]) -> tuple[list[Task], SparkTasks]:
     few = [msgspec.structs.replace(waiting, ordinal=n) for n, waiting in enumerate(tasks)]
-    tag = f"exuvia-analyze-{few[0].order.table_id}"
-    return few, spark.start(tag, [task.encode(waiting) for waiting in few])
+    order = few[0].order
+    about = f"ANALYZE TABLE {order.database.db_name.O}.{order.info.name.O}, stage summarize"
+    encoded = [task.encode(waiting) for waiting in few]
+    return few, spark.start(f"exuvia-analyze-{order.table_id}", encoded, about)
 
 
 def _task(

@@ -70,6 +70,7 @@ tests/node/test_ttl_jobs.py::test_it_ends_when_it_is_disabled_and_the_next_begin
 tests/node/test_ttl_jobs.py::test_nothing_begins_outside_the_window
     tidb_ttl_job_schedule_window_end_time tidb_ttl_job_schedule_window_start_time
 tests/pipeline/test_accidents.py::test_the_size_of_a_span_is_a_variable exuvia_ddl_reorg_span_rows
+tests/pipeline/test_engine.py::test_the_setting_is_read_from_the_store exuvia_pipeline_engine
 tests/pipeline/test_exchange.py::test_sorted_runs_are_in_the_folder_of_the_variable
     exuvia_spill_folder
 tests/pipeline/test_throttle.py::test_a_target_in_milliseconds_overrides_the_factor

@@ -930,10 +930,15 @@ _OWN = (
         "Maximum number of schema changes with work on rows that run at the same time.",
         "jobs",
     ),
+    choice("exuvia_pipeline_engine", "auto", "auto", "local", "spark", scope="G").described(
+        "0.6.0",
+        "Engine of work on rows. local: processes of the node, never a JVM. spark: always Spark; "
+        "without it the work waits. auto: by rows, bytes, processors, and whether Spark is there.",
+    ),
     count("exuvia_pipeline_inline_rows", limits.INLINE_ROWS, 0, _LARGE, "G").described(
         "0.1.0",
-        "Tables up to this size are processed without Spark. Fills and moves: up to 25 times "
-        "this size. 0: always with Spark.",
+        "With exuvia_pipeline_engine = auto, tables up to this size are processed without Spark. "
+        "Fills and moves: up to 25 times this size. 0: always with Spark.",
         "rows",
     ),
     count("exuvia_preflight_rows", limits.PREFLIGHT_ROWS, 0, _LARGE, "G").described(

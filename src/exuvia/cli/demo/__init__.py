@@ -1,4 +1,4 @@
-"""`exuvia demo`: a live TPC-H table changes its schema three times while clients write to it.
+"""`exuvia demo`: a live TPC-H table changes its schema three times, once on Spark, under writes.
 
 story.py    two nodes on a fresh store, TPC-H's tables, the order of events, what is seen of
             clients and jobs, the screen, the proofs

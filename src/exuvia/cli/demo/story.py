@@ -22,6 +22,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import sysconfig
@@ -41,8 +42,11 @@ from rich.table import Table
 from rich.text import Text
 
 from exuvia.base.private_files import scratch_folder
+from exuvia.pipeline.measures import SPARK, WaveReport, report_in
+from exuvia.pipeline.spark import java_obstacle
 
 WINDOW_S = 5.0
+_PACE = re.compile(r"(\d+) rows/s")
 
 
 class ClientsWindow(NamedTuple):
@@ -123,10 +127,11 @@ class Clients:
 
 
 class WatchedChange(NamedTuple):
-    """A schema change."""
+    """A schema change. `on_spark`: its work on rows is forced to Spark, if there is Java."""
 
     statement: str
     title: str
+    on_spark: bool = False
 
 
 class WatchedProgress:
@@ -138,6 +143,9 @@ class WatchedProgress:
         self.states: dict[str, tuple[float, float]] = {}
         self.rows = 0
         self.note = ""
+        self.on_spark = False
+        self.reports: list[WaveReport] = []
+        self.rows_per_s = 0
         self.seconds = 0.0
         self.error = ""
         self.done = False
@@ -149,6 +157,22 @@ class WatchedProgress:
         self.states[state] = (first, now)
         self.rows = max(self.rows, rows)
         self.note = note
+        pace = _PACE.search(note)
+        self.rows_per_s = max(self.rows_per_s, int(pace[1]) if pace else 0)
+        report = report_in(note)
+        if report is not None and report.engine == SPARK:
+            self.reports.append(report)
+
+    @property
+    def now(self) -> str:
+        """The error, or the progress in a few words."""
+        if self.error:
+            return self.error
+        parts = [self.note.split("; ")[0]]
+        if self.on_spark and not self.done and self.reports:
+            report = self.reports[-1]
+            parts.append(f"Spark: {report.done} of {report.total} tasks, {report.running} running")
+        return ", ".join(filter(None, parts))
 
     def time_in(self, state: str) -> tuple[float, float]:
         """First and last time the state was seen; (0, 0) if never."""
@@ -292,6 +316,7 @@ def start(store: str, log: Path) -> DemoNode:
     """Start one node and wait for its ready line. Raises RuntimeError with the end of its log."""
     command = [sys.executable, "-m", "exuvia.cli.main", "serve", "--store", store]
     command += ["--host", "127.0.0.1", "--port", "0", "--status-port", "0"]
+    command += ["--spark-ui-port", str(_free_port())]
     with log.open("w") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
     line: list[str] = []
@@ -303,6 +328,12 @@ def start(store: str, log: Path) -> DemoNode:
         process.kill()
         raise RuntimeError(f"a node did not start: {log.read_text()[-2000:]}")
     return DemoNode(process, int(ports[0]), int(ports[1]), log)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def _first_line(process: subprocess.Popen[str]) -> str:
@@ -350,7 +381,7 @@ class Screen:
     def _tell(self, progress: WatchedProgress, state: str, window: ClientsWindow) -> None:
         self._told_at = time.monotonic()
         self.console.print(
-            f"  {progress.change.title}: {state}, {progress.rows:,} rows {progress.note}"
+            f"  {progress.change.title}: {state}, {progress.rows:,} rows {progress.now}"
             f"  | clients {window.statements_per_s:.0f}/s p99 {window.p99_ms:.1f} ms"
         )
 
@@ -371,7 +402,7 @@ def _jobs_table(changes: list[WatchedProgress]) -> Table:
             progress.change.title,
             Text(f"{_bar(state)} {state}", style=style),
             f"{progress.rows:,}",
-            progress.error or progress.note.split("; ")[0],
+            progress.now,
             f"{progress.seconds:.1f}" if progress.done else "",
         )
     return table
@@ -395,9 +426,12 @@ QUERY = (
 def prove(
     connection: pymysql.Connection, clients: Clients, changes: list[WatchedProgress]
 ) -> Iterator[str]:
-    """Check everything, a line for each of five things when it holds; `connection` is a pymysql
-    connection in the database `tpch`."""
+    """Check everything, a line for each of six things when it holds, of five without Java;
+    `connection` is a pymysql connection in the database `tpch`."""
     yield _finished(changes)
+    for progress in changes:
+        if progress.on_spark:
+            yield _ran_on_spark(progress)
     yield _served(clients)
     yield _wrote_meanwhile(clients, changes)
     yield _same_answer(connection)
@@ -408,6 +442,18 @@ def _finished(changes: list[WatchedProgress]) -> str:
     failed = [f"{p.change.title}: {p.error}" for p in changes if p.error]
     assert not failed, failed
     return "; ".join(f"{p.change.title} in {p.seconds:.1f} s" for p in changes)
+
+
+def _ran_on_spark(progress: WatchedProgress) -> str:
+    reports = progress.reports
+    assert reports, f"{progress.change.title} showed no task of Spark"
+    tasks, workers = (max(getattr(r, name) for r in reports) for name in ("total", "executors"))
+    page = next((report.page for report in reports if report.page), "")
+    assert tasks > 1 and workers and page, reports[-1]
+    return (
+        f"{progress.change.title} on Spark: {tasks} tasks on {workers} executor(s), up to "
+        f"{progress.rows_per_s:,} rows/s, shown at {page}"
+    )
 
 
 def _served(clients: Clients) -> str:
@@ -474,12 +520,14 @@ CHANGES = (
         "ALTER TABLE lineitem ADD UNIQUE INDEX part_line "
         "(l_partkey, l_suppkey, l_orderkey, l_linenumber)",
         "add unique index part_line",
+        on_spark=True,
     ),
     WatchedChange(
         "ALTER TABLE lineitem ADD COLUMN l_channel VARCHAR(16) NOT NULL DEFAULT 'web'",
         "add column l_channel",
     ),
 )
+SPARK_TASKS = 8
 POLL_S = 0.02
 PAUSE_S = 0.005
 
@@ -564,7 +612,11 @@ def _run(
     screen: Screen,
 ) -> None:
     worker = threading.Thread(target=_alter, args=(progress, port), daemon=True)
-    with connect(port, "tpch") as connection, connection.cursor() as cursor:
+    with (
+        connect(port, "tpch") as connection,
+        connection.cursor() as cursor,
+        _engine(progress, cursor),
+    ):
         progress.after_job = max((int(job["JOB_ID"]) for job in _jobs(cursor)), default=0)
         worker.start()
         while worker.is_alive():
@@ -573,6 +625,24 @@ def _run(
             worker.join(POLL_S)
         _observe(cursor, progress)
     screen.draw(changes, clients.window())
+
+
+@contextmanager
+def _engine(progress: WatchedProgress, cursor: pymysql.cursors.Cursor) -> Iterator[None]:
+    """Forces the change to Spark, in some tasks, if that is its wish and there is Java."""
+    if not progress.change.on_spark or java_obstacle() is not None:
+        yield
+        return
+    progress.on_spark = True
+    cursor.execute("SELECT COUNT(*) FROM lineitem")
+    rows = int(cursor.fetchone()[0])
+    cursor.execute("SET GLOBAL exuvia_pipeline_engine = 'spark'")
+    cursor.execute(f"SET GLOBAL exuvia_ddl_reorg_span_rows = {max(1, rows // SPARK_TASKS)}")
+    try:
+        yield
+    finally:
+        cursor.execute("SET GLOBAL exuvia_pipeline_engine = DEFAULT")
+        cursor.execute("SET GLOBAL exuvia_ddl_reorg_span_rows = DEFAULT")
 
 
 def _alter(progress: WatchedProgress, port: int) -> None:

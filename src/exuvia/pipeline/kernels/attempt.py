@@ -11,6 +11,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from exuvia.base.errors import Conflict, Deposed, Refused, Unavailable
 from exuvia.kv.store import Store, open_store
 from exuvia.pipeline import checkpoint
@@ -19,6 +21,7 @@ from exuvia.pipeline.kernels.clean import Clean
 from exuvia.pipeline.kernels.exchange import Merge, Spill
 from exuvia.pipeline.kernels.fill import Fill
 from exuvia.pipeline.kernels.renumber import renumber
+from exuvia.pipeline.measures import MeteredStore
 from exuvia.pipeline.settings import ALONE_S, Dial, Variables
 from exuvia.pipeline.task import (
     DEPOSED,
@@ -27,6 +30,7 @@ from exuvia.pipeline.task import (
     WARM,
     Outcome,
     Task,
+    TaskCost,
     decode_task,
     encode,
 )
@@ -80,13 +84,28 @@ class TaskAttempt:
         self.task = task
         self._dial = dial
         self._pace = TaskPace(monotonic)
+        self._monotonic = monotonic
+        self._began = monotonic()
+        self._meter = store = MeteredStore(store)
         if task.kind in WRITERS:
             self._steps = _unless_finished(store, task, dial, monotonic)
         else:
             self._steps = SCANS[task.kind](store, task)
 
     def advance(self) -> Batch | Outcome:
-        """Runs the next transaction. Returns it with its rest, or the outcome of the task."""
+        """Runs the next transaction. Returns it with its rest, or the outcome of the task, with its
+        cost."""
+        reached = self._advance()
+        if isinstance(reached, Batch):
+            return reached
+        used = TaskCost(
+            read=self._meter.bytes_read,
+            written=self._meter.bytes_written,
+            seconds=self._monotonic() - self._began,
+        )
+        return replace(reached, cost=reached.cost.plus(used))
+
+    def _advance(self) -> Batch | Outcome:
         ordinal = self.task.ordinal
         try:
             self._pace.begin()
@@ -140,12 +159,14 @@ def store_of(url: str) -> Store:
     return _stores[key]
 
 
-def perform(url: str, raw: bytes) -> bytes:
-    """Runs an encoded task (WARM: no task) and returns its encoded outcome."""
+def perform(url: str, raw: bytes, attempt: int = 0) -> bytes:
+    """Runs an encoded task (WARM: no task) and returns its encoded outcome. `attempt`: number of
+    earlier attempts."""
     store = store_of(url)
     if raw == WARM:
         return encode(Outcome())
-    return encode(_perform(store, decode_task(raw)))
+    outcome = _perform(store, decode_task(raw))
+    return encode(replace(outcome, cost=outcome.cost.plus(TaskCost(attempt=attempt))))
 
 
 def _perform(store: Store, task: Task) -> Outcome:

@@ -67,7 +67,7 @@ from exuvia.pipeline.kernels.spilled_runs import (
     write_column,
 )
 from exuvia.pipeline.reorg import RANGE, SPILL_FOLDERS, ReorgElement
-from exuvia.pipeline.task import DONE, MOST_DUPLICATES, Outcome, Task, TaskOrder
+from exuvia.pipeline.task import DONE, MOST_DUPLICATES, Outcome, Task, TaskCost, TaskOrder
 from exuvia.pipeline.throttle import Batch, Slot, Steps
 
 LEAST_ROWS = EXCHANGED_ROWS
@@ -108,7 +108,8 @@ class Spill(Fill):
         spilled = yield from reporting(steps, self._report, self._monotonic)
         summary = self._summary.encode() if task.samples else None
         result = msgspec.msgpack.encode(msgspec.structs.replace(spilled, summary=summary))
-        return Outcome(ordinal=task.ordinal, kind=DONE, rows=self._rows, result=result)
+        cost = TaskCost(spilled=spilled.size)
+        return Outcome(ordinal=task.ordinal, kind=DONE, rows=self._rows, result=result, cost=cost)
 
     def _written_runs(
         self, parts: list[EntryParts], file: BinaryIO, name: str
@@ -164,7 +165,9 @@ class Merge(Fill):
                 yield from self._write(run, finishing=not index.is_unique)
                 if len(self._duplicates) >= MOST_DUPLICATES:
                     break
-            return (yield from self._end())
+            outcome = yield from self._end()
+            cost = TaskCost(read=sum(reader.bytes_read for reader in readers))
+            return msgspec.structs.replace(outcome, cost=cost)
 
     def _write(self, run: Run, finishing: bool) -> Iterator[Batch]:
         """Puts a run like any backfill, but not at the same time as other merges."""

@@ -102,7 +102,7 @@ from exuvia.pipeline.kernels.spilled_runs import (
     write_column,
 )
 from exuvia.pipeline.settings import Dial
-from exuvia.pipeline.task import Outcome, Task, TaskOrder
+from exuvia.pipeline.task import Outcome, Task, TaskCost, TaskOrder
 from exuvia.pipeline.throttle import Batch, BatchSize, Steps, throttled
 
 # -- routers ---------------------------------------------------------------------------------------
@@ -300,6 +300,7 @@ class Move:
             rows=self._rows,
             placed=self._placed,
             result=msgspec.msgpack.encode(spilled),
+            cost=TaskCost(spilled=spilled.size),
         )
 
     def _written_runs(
@@ -359,7 +360,8 @@ class Move:
                 self._copies = len(copies.at)
                 yield from in_turn(turn, self._put(copies))
             yield self._finish()
-        return Outcome(ordinal=task.ordinal, rows=task.rows, placed=self._placed)
+            cost = TaskCost(read=sum(reader.bytes_read for reader in readers))
+        return Outcome(ordinal=task.ordinal, rows=task.rows, placed=self._placed, cost=cost)
 
     def _share(self, puts: int) -> int:
         """Returns the rows that count as done after this number of puts."""

@@ -155,6 +155,7 @@ class RunReader:
 
     def __init__(self, folder: str, run: SpilledRun) -> None:
         self.run = run
+        self.bytes_read = 0
         self._path = os.path.join(folder, run.file)
         try:
             self._file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
@@ -218,6 +219,7 @@ class RunReader:
         raw = os.pread(self._file, size, at)
         if len(raw) != size:
             raise Unavailable(SPILL_LOST(self._path))
+        self.bytes_read += size
         return np.frombuffer(raw, np.uint8)
 
 

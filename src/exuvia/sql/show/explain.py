@@ -3,9 +3,11 @@
     id              estRows  task           access object        operator info
     add index_1     1000.00  reorg worker   table:d.t            4 steps, 4 versions, 1 reorg(s)
     ├─Step_2                 owner          d.t                  none -> delete only, version +1
-    ├─Reorg_6       1000.00  inline         fill and verify ia   reads 48000 bytes, writes ...
-    ├─Waits_7                               job 12 (add column d.t)
-    └─Refuses_8              owner          d.t                  index name is taken; ...
+    ├─Reorg_6       1000.00  local          fill and verify ia   reads 48000 bytes, writes ...
+    ├─Stage_7       1000.00  local          fill                 1 task(s), reads ..., writes ...
+    ├─Stage_8       1000.00  local          verify: compare      1 task(s), reads ...
+    ├─Waits_9                               job 12 (add column d.t)
+    └─Refuses_10             owner          d.t                  index name is taken; ...
 
 Errors that the statement would get at once are raised here, too. An open transaction stays open.
 The steps are the decisions that the owner would take (ddl/explain.py). Ids are allocated in a
@@ -103,8 +105,11 @@ def change_rows(session: SessionApi, txn: Transaction, jobs: list[Job]) -> Itera
         pace = ddl_explain.pace_of(txn, job)
         for work in works:
             size = f"reads {work.bytes_read} bytes, writes {work.bytes_written} bytes"
-            runner, pacing = ddl_explain.runner(txn, work), pace.describe(work.rows)
-            lines.append(["Reorg", f"{work.rows:.2f}", runner, work.what, f"{size}, {pacing}"])
+            info = f"{size}, {pace.describe(work.rows)}"
+            lines.append(["Reorg", f"{work.rows:.2f}", work.engine, work.what, info])
+            for stage in work.stages:
+                cells = f"{stage.rows:.2f}", work.engine, stage.name, stage.describe()
+                lines.append(["Stage", *cells])
         asking = Asking(services.store, services.member, services.clock)
         elsewhere = partial(blockers_elsewhere, asking, session.check_interrupt)
         waits = ddl_explain.waits_of(txn, job, services.locks, elsewhere)
