@@ -147,7 +147,11 @@ def ended(driver: PhaseRunner) -> Progress:
 def finished_ranges(engine: Engine, table: Table) -> list[Any]:
     with engine.store.read() as txn:
         stored = checkpoint.rows_of(txn, table.info.id)
-    return [(row.start_key, row.end_key) for row in stored if row.ele_type.endswith(RANGE.encode())]
+    return [
+        (row.ele_id, Span(row.start_key, row.end_key))
+        for row in stored
+        if row.ele_type.endswith(RANGE.encode())
+    ]
 
 
 def test_a_large_fill_is_read_once_and_written_by_key_ranges(engine: Engine, waves: Waves) -> None:
@@ -294,11 +298,11 @@ def test_a_pause_removes_the_files_and_a_later_driver_does_the_rest(
     waves.tasks.clear()
     second = engine.driver(table, epoch=2)
     assert isinstance(ended(second), Done)
-    for start, end in before:
-        assert all(t.span.end <= start or end <= t.span.start for t in waves.merges)
-        assert all(
-            span.end <= start or end <= span.start for t in waves.maps for _, span in t.ranges
-        )
+    later = [(t.index_id, t.span) for t in waves.merges]
+    later += [of_index for t in waves.maps for of_index in t.ranges]
+    for index_id, (start, end) in before:
+        spans = [span for of, span in later if of == index_id]
+        assert all(span.end <= start or end <= span.start for span in spans)
     require_filled(engine, table)
 
 
@@ -332,8 +336,7 @@ def test_after_kill_9_the_next_driver_removes_the_files_and_does_the_rest(
     rewritten = 10 if kind == "rewrite" and stage != "spill" else 0
     assert reached.spans_skipped >= len(before) + rewritten
     assert reached.rows in (ROWS, ROWS - 1) if stage == "end" else reached.rows == ROWS
-    done_again = [task.span for task in waves.merges]
-    assert not set(before) & set(map(tuple, done_again))
+    assert not set(before) & {(task.index_id, task.span) for task in waves.merges}
     assert bool(waves.maps) is (stage != "end")
     if kind == "rewrite":
         assert bool(waves.of("rewrite")) is (stage == "spill")

@@ -27,7 +27,7 @@ from exuvia.kv.store import Store, open_store
 from exuvia.pipeline import checkpoint
 from exuvia.pipeline.executor import Executor
 from exuvia.pipeline.kernels import exchange
-from exuvia.pipeline.phase_runner import PhaseRunner
+from exuvia.pipeline.phase_runner import WAVE_TASKS, PhaseRunner
 from exuvia.pipeline.reorg import RANGE, SPILL_FOLDERS, Progress, Running, Waiting
 from exuvia.pipeline.settings import Fixed, PipelineSettings, Variables
 from exuvia.pipeline.spark import Spark
@@ -66,10 +66,12 @@ class Waves:
 
     def __init__(self) -> None:
         self.tasks: list[Task] = []
+        self._wave: Sequence[Task] = ()
         self._start = start = Executor.start
 
         def record(executor: Executor, tag: str, tasks: Sequence[Task]) -> None:
             self.tasks += tasks
+            self._wave = tasks
             start(executor, tag, tasks)
 
         Executor.start = record  # type: ignore[method-assign]
@@ -92,6 +94,11 @@ class Waves:
         """The tasks that put spilled entries or rows."""
         return [task for task in self.tasks if task.spilled]
 
+    @property
+    def is_last_of_merges(self) -> bool:
+        """Whether no wave of merges follows: this one is not full, and puts entries, not rows."""
+        return len(self._wave) < WAVE_TASKS and bool(self._wave[-1].index_id)
+
 
 def stage_of(store: Store, waves: Waves, job_id: int) -> str:
     """The stage that the reorg has reached, or ""."""
@@ -106,7 +113,7 @@ def stage_of(store: Store, waves: Waves, job_id: int) -> str:
     if waves.merges:
         if not finished:
             return "barrier"
-        return "merge" if finished < len(waves.merges) else "end"
+        return "merge" if finished < len(waves.merges) or not waves.is_last_of_merges else "end"
     return "spill" if len(files) > 1 else ""
 
 

@@ -76,7 +76,7 @@ from exuvia.pipeline.verify.compare import sample, verification
 from exuvia.pipeline.verify.judge import duplicates_refusal
 from exuvia.pipeline.worker_process import WorkerProcess
 
-_WAVE_TASKS = 64
+WAVE_TASKS = 64
 _SPILLS = 8  # spills of each core in one wave; if Spark loses a wave, all its tasks are repeated
 _EXCHANGED = frozenset({"fill", "move", "rekey", "move to ids"})
 _WHOLE_ROWS = 4
@@ -453,7 +453,7 @@ class PhaseRunner:
             if not missing:
                 self._rows = base
                 return None
-            tasks = missing[:_WAVE_TASKS]
+            tasks = missing[:WAVE_TASKS]
             if self._gathered is not None:
                 tasks = self._gathered.asking(tasks)
             runs, keep = self._runs_of_rewrite(phase, rows), _ALL
@@ -501,7 +501,7 @@ class PhaseRunner:
             order = replace(part.order, run=run, at_once=at_once)
             finished = checkpoint.finished_among(finished_spans, order, self._store.count)
             done, number = done + finished.rows, number + finished.number
-            if len(tasks) < _WAVE_TASKS:
+            if len(tasks) < WAVE_TASKS:
                 missing = finished.spans.missing(part.span)
                 count = part.rows if missing == [part.span] else None
                 spans = cut(self._store, missing, span_rows, count, at_once, staggered)
@@ -606,7 +606,7 @@ class PhaseRunner:
                     most = min(self._run_rows(phase), part.rows // least)
                     spans = cut(self._store, gaps, max(1, most), at_once=at_once)
                     tasks += runs.spills(of_part, spans, missing, maps, len(tasks))
-                tasks = tasks[: min(_WAVE_TASKS, _SPILLS * at_once)]
+                tasks = tasks[: min(WAVE_TASKS, _SPILLS * at_once)]
                 if self._gathered is not None:
                     tasks = self._gathered.asking(tasks)
                 keep = partial(self._take_spilled, runs, tasks)
@@ -620,9 +620,9 @@ class PhaseRunner:
             if phase.kernel == "fill":
                 most = min(run_rows(order.table, (n,), span_rows) for n, _ in missing)
             tasks = runs.merges(order, missing, most, due, puts)
-            outcomes = yield from self._run(tasks[:_WAVE_TASKS], phase, base)
+            outcomes = yield from self._run(tasks[:WAVE_TASKS], phase, base)
             self.spans_done += sum(outcome.kind == task.DONE for outcome in outcomes)
-            refused = self._duplicates_of(outcomes, are_all=len(tasks) <= _WAVE_TASKS)
+            refused = self._duplicates_of(outcomes, are_all=len(tasks) <= WAVE_TASKS)
             if refused is not None:
                 return refused
 
@@ -688,7 +688,7 @@ class PhaseRunner:
                 break
             tasks = [
                 Task(kind="import", order=self.order, span=u.span, ordinal=n, first=u.first)
-                for n, u in enumerate(missing[:_WAVE_TASKS])
+                for n, u in enumerate(missing[:WAVE_TASKS])
             ]
             outcomes = yield from self._run(tasks, phase, finished.rows)
             self.spans_done += sum(outcome.kind == task.DONE for outcome in outcomes)
