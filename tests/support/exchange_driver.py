@@ -69,10 +69,10 @@ class Waves:
         self._wave: Sequence[Task] = ()
         self._start = start = Executor.start
 
-        def record(executor: Executor, tag: str, tasks: Sequence[Task]) -> None:
+        def record(executor: Executor, tag: str, tasks: Sequence[Task], *more: Any) -> None:
             self.tasks += tasks
             self._wave = tasks
-            start(executor, tag, tasks)
+            start(executor, tag, tasks, *more)
 
         Executor.start = record  # type: ignore[method-assign]
 
