@@ -21,6 +21,10 @@ class StagedRows(Plan):
         fields = self._table.schema
         self.columns = [OutputColumn(field.name, _type_of(field.type)) for field in fields]
 
+    def arrays(self) -> list[pa.Array]:
+        """Returns the columns."""
+        return [column.combine_chunks() for column in self._table.columns]
+
     def values(self, column: int) -> list[object]:
         """Returns the values of a column."""
         return _values(self._table.column(column))

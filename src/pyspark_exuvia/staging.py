@@ -40,6 +40,7 @@ from exuvia.sql.result import Result
 from exuvia.sql.session.session import Session
 from exuvia.sql.statement.context import Context
 from exuvia.sql.write.insert import InsertQuery
+from exuvia.sql.write.insert_arrays import insert_arrays
 from pyspark_exuvia import upserts
 from pyspark_exuvia.errors import wrong_option, wrong_state
 from pyspark_exuvia.staged_rows import WRITABLE_TYPES, StagedRows
@@ -182,7 +183,9 @@ def insert_chunk(
     """Inserts a chunk's rows and returns their number. `into`: the unnamed table, if any."""
     rows = StagedRows(chunk)
     node, rule = upserts.insert_of(context, options, rows.names)
-    return InsertQuery(node, rows, context, table=into, rule=rule).run(context).affected
+    query = InsertQuery(node, rows, context, table=into, rule=rule)
+    result = insert_arrays(context, query.target, rows.arrays()) if rule is None else None
+    return (result or query.run(context)).affected
 
 
 def _chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[bytes]:

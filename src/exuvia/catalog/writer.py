@@ -196,9 +196,6 @@ def insert_new(
     else:
         return False
     rows = list(map(table.row_prefix.__add__, handles))
-    if len(set(rows)) < len(rows):
-        return False
-    fence(txn, table)
     places: list[bytes] = []
     for form in table.forms:
         encoded = form.keys.encode_many([columns[position] for position in form.positions])
@@ -208,7 +205,21 @@ def insert_new(
         if form.predicate is not None:
             entry_keys = compress(entry_keys, map(form.predicate.holds, zip(*columns, strict=True)))
         places += entry_keys
-    return txn.put_new(rows, table.encoder.encode_many(columns), places, table.log_prefix)
+    return insert_encoded(txn, table, rows, table.encoder.encode_many(columns), places)
+
+
+def insert_encoded(
+    txn: Transaction,
+    table: Table,
+    rows: list[bytes],
+    payloads: Sequence[bytes],
+    places: list[bytes],
+) -> bool:
+    """`insert_new` of rows and entries that are encoded already. `rows`: keys of the rows."""
+    if len(set(rows)) < len(rows):
+        return False
+    fence(txn, table)
+    return txn.put_new(rows, payloads, places, table.log_prefix)
 
 
 def update(

@@ -190,9 +190,9 @@ class Import:
             rows = piece.rows
             in_file = before + (self._start if self._source.format == source_files.PARQUET else 0)
             first = self._task.first + in_file + 1
-            arrays = Conversion(self._table, self._source, self._file.path).of(
-                piece.columns, self._targets, rows, first, in_file + 1, self._exact
-            )
+            arrays = Conversion(
+                self._table, _mode_of(self._source), self._file.path, self._source.now
+            ).of(piece.columns, self._targets, rows, first, in_file + 1, self._exact)
             most_id = _most_id(self._table, arrays)
             stored, payloads, sorting = encoded_run(self._table, arrays, rows, first)
         span = source_files.span_of(self._number, start, end)
@@ -243,15 +243,18 @@ def _most_id(table: Table, arrays: dict[str, Any]) -> int:
 # -- columns of a file as columns of the table -----------------------------------------------------
 
 
-class Conversion:
-    """Converts columns of one file to columns of the table."""
+def _mode_of(source: ImportSource) -> Mode:
+    return Mode(source.zero_dates, source.any_day, zone_of(source.zone), 0, source.zero_parts)
 
-    def __init__(self, table: Table, source: ImportSource, path: str) -> None:
+
+class Conversion:
+    """Converts columns of one file to columns of the table. `now`: for CURRENT_TIMESTAMP."""
+
+    def __init__(self, table: Table, mode: Mode, path: str, now: int) -> None:
         self._table = table
-        self._source = source
         self._path = path
-        zone = zone_of(source.zone)
-        self._mode = Mode(source.zero_dates, source.any_day, zone, 0, source.zero_parts)
+        self._mode = mode
+        self._now_utc = now
 
     def of(
         self,
@@ -295,7 +298,7 @@ class Conversion:
         return converted
 
     def _now(self, column: ColumnInfo, rows: int) -> pa.Array:
-        now: Any = self._source.now
+        now: Any = self._now_utc
         if column.type.Tp != TypeCode.TIMESTAMP:
             now = shift_zone(now, None, self._mode.zone)
         unit = 10 ** (6 - max(0, column.type.Decimal))

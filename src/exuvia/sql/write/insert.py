@@ -623,7 +623,9 @@ def default_cell(column: ColumnInfo) -> Cell:
 
 
 class InsertQuery(Plan):
-    """INSERT ... SELECT: all rows are read before the first is written."""
+    """INSERT ... SELECT: all rows are read before the first is written.
+
+    `target`: the planned target."""
 
     def __init__(
         self,
@@ -637,36 +639,36 @@ class InsertQuery(Plan):
         """`more`: the number of the query's columns that are only read. `table`: the target, if it
         is not the table of the statement's name. `rule` replaces the statement's reaction to
         duplicates."""
-        self._target = _target(node, context.binding, table)
-        _demand(node, self._target, context)
+        self.target = _target(node, context.binding, table)
+        _demand(node, self.target, context)
         self.query = query
         self._rules = strictness(context.binding, node.ignore)
         self._policy = _policy(node) if rule is None else "insert"
         self._rule = rule
         self._width = len(query.columns) - more
         read = query.columns[self._width :]
-        self._changes = _changes(node, self._target, context.binding, self._rules, read)
-        if self._width != len(self._target.named):
+        self._changes = _changes(node, self.target, context.binding, self._rules, read)
+        if self._width != len(self.target.named):
             raise ErrWrongValueCountOnRow(1)
-        for _, column in self._target.named:
+        for _, column in self.target.named:
             if column.is_generated:
-                raise ErrBadGeneratedColumn(column.name.O, self._target.table.info.name.O)
+                raise ErrBadGeneratedColumn(column.name.O, self.target.table.info.name.O)
         self._storers = [
             (
                 position,
-                storer(column, selected.type, position in self._target.numbered, self._rules, True),
+                storer(column, selected.type, position in self.target.numbered, self._rules, True),
             )
-            for (position, column), selected in zip(self._target.named, query.columns, strict=False)
+            for (position, column), selected in zip(self.target.named, query.columns, strict=False)
         ]
 
     def run(self, context: Context) -> Result:
         """Reads all rows, then writes them. The metadata lock is taken before the read."""
         self._rules.begin(context)
-        inserting = RowInserter(self._target, self._policy, context, self._changes, self._rule)
+        inserting = RowInserter(self.target, self._policy, context, self._changes, self._rule)
         rows = list(self.query.run(context).rows)
         inserting.reserve(len(rows))
         for number, selected_row in enumerate(rows, 1):
-            row = self._target.row(context)
+            row = self.target.row(context)
             for (position, store), value in zip(self._storers, selected_row, strict=False):
                 row[position] = store(value, context, number)
             inserting.add(row, number, selected_row[self._width :])

@@ -507,11 +507,22 @@ class RowWriter:
 
         Returns False, with nothing written, if one is not."""
         check()
-        if not writer.insert_new(self._context.txn, self._table, columns, ids):
-            return False
-        self._rows += len(columns[0])
-        self._modified += len(columns[0])
-        return True
+        is_written = writer.insert_new(self._context.txn, self._table, columns, ids)
+        return self._count_new(is_written, len(columns[0]))
+
+    def insert_encoded(
+        self, rows: list[bytes], payloads: Sequence[bytes], places: list[bytes]
+    ) -> bool:
+        """`insert_new` of encoded rows: their keys, their payloads, and the keys of all entries."""
+        check()
+        is_written = writer.insert_encoded(self._context.txn, self._table, rows, payloads, places)
+        return self._count_new(is_written, len(rows))
+
+    def _count_new(self, is_written: bool, rows: int) -> bool:
+        if is_written:
+            self._rows += rows
+            self._modified += rows
+        return is_written
 
     def update(self, handle: bytes, old: Row, new: Row) -> None:
         """Updates a row as it was read. Raises Duplicate before any write."""
