@@ -70,6 +70,7 @@ def opened(serving: Serving, store: Store) -> None:
 
     def is_grouped() -> bool:
         serving.turn(0.01)
+        serving.outcomes.clear()
         stepped = serving.begin(lambda: Reading(KEYS[1]).of(store))
         serving.turn()
         serving.go_on(1)

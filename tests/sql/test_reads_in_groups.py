@@ -1,9 +1,5 @@
-"""Short reads of a remote store on the thread that serves.
+"""Point selects of a remote store: on the thread that serves, in shared questions."""
 
-Alone they share questions; within a transaction each steps aside until its own answer."""
-
-import os
-import signal
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -12,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from exuvia.base.errors import Unavailable, WouldWait
+from exuvia.base.errors import WouldWait
 from exuvia.kv.store import Store, open_store
 from exuvia.server.packets import Login
 from exuvia.server.statements import Statements
@@ -55,6 +51,7 @@ def opened(serving: Serving, session: Session) -> None:
 
     def is_grouped() -> bool:
         serving.turn(0.01)
+        serving.outcomes.clear()
         serving.begin(lambda: rows(session, SELECT(1)))
         serving.go_on(1)
         return serving.outcomes.pop() == [[1]]
@@ -93,8 +90,8 @@ def test_sessions_share_a_question(world: World, store: Store) -> None:
         ("SELECT 1", "UPDATE t SET a = a WHERE id = 1", Course.POOL),
         ("SET autocommit = 0", SELECT(1), Course.POOL),
         ("SET TRANSACTION READ ONLY", SELECT(1), Course.POOL),
-        ("BEGIN", SELECT(1), Course.ASIDE),
-        ("BEGIN; " + SELECT(1), RANGE(1, 3), Course.ASIDE),
+        ("BEGIN", SELECT(1), Course.POOL),
+        ("BEGIN; " + SELECT(1), RANGE(1, 3), Course.POOL),
         ("BEGIN; " + SELECT(1), "COMMIT", Course.ASIDE),
         ("BEGIN; " + SELECT(1), "ROLLBACK", Course.ASIDE),
         ("BEGIN; " + SELECT(1), "BEGIN", Course.ASIDE),
@@ -183,77 +180,19 @@ def test_answers_of_one_node_while_the_other_changes_the_table(world: World, url
 # -- within transactions ---------------------------------------------------------------------------
 
 
-def begun(serving: Serving, sessions: list[Session]) -> None:
-    """Transactions that begin on the thread that serves, with connections that are idle."""
-    for session in sessions:
-        for text in ("BEGIN", SELECT(1), RANGE(1, 3)):
-            rows(session, text)
-    for session in sessions:
-        rows(session, "COMMIT")
-    assert together(serving, sessions, ["BEGIN"] * len(sessions)) == [[]] * len(sessions)
-
-
-def test_a_transaction_reads_its_snapshot_on_the_thread_that_serves(world: World) -> None:
+def test_transactions_begin_and_end_on_the_thread_that_serves(world: World) -> None:
+    """Their reads are sent away unharmed: each has the connection of its snapshot."""
     serving, sessions = Serving(), [world.session("test") for _ in range(3)]
     opened(serving, sessions[0])
-    begun(serving, sessions)
+    for session in sessions:
+        assert together(serving, [session], ["BEGIN"]) == [[]]
     texts = [SELECT(1), SELECT(2), RANGE(3, 4)]
-    first = together(serving, sessions, texts)
-    assert first == [[[1]], [[2]], [[3], [4]]]
+    answers = [rows(session, text) for session, text in zip(sessions, texts, strict=True)]
+    assert answers == [[[1]], [[2]], [[3], [4]]]
     rows(world.session("test"), "UPDATE t SET a = a + 100")
-    assert together(serving, sessions, texts) == first
+    assert together(serving, sessions, texts) == [WouldWait] * 3
+    again = [rows(session, text) for session, text in zip(sessions, texts, strict=True)]
+    assert again == answers
     assert together(serving, sessions, ["COMMIT", "ROLLBACK", "BEGIN"]) == [[], [], []]
-    assert together(serving, sessions, texts) == [[[101]], [[102]], [[103], [104]]]
-
-
-def clients_of(url: str) -> list[int]:
-    """Server processes with an open transaction of a client of this store."""
-    schema = url.split("schema=")[1].split("&", maxsplit=1)[0]
-    found = shared_server().ask(
-        "SELECT a.pid FROM pg_stat_activity a JOIN pg_locks l USING (pid) WHERE a.state LIKE "
-        "'idle in%' AND a.application_name = 'exuvia client' "
-        f"AND l.relation = '{schema}.kv'::regclass"
-    )
-    return [pid for (pid,) in found]
-
-
-def test_a_slow_read_of_a_transaction_stops_no_other_session(world: World, url: str) -> None:
-    serving, session, other = Serving(), world.session("test"), world.session("test")
-    opened(serving, other)
-    begun(serving, [session])
-    assert together(serving, [session], [SELECT(1)]) == [[[1]]]
-    serving.outcomes.clear()
-    (process,) = clients_of(url)
-    os.kill(process, signal.SIGSTOP)
-    try:
-        assert serving.begin(lambda: ("slow", rows(session, SELECT(2))))
-        for n in range(5):
-            serving.begin(lambda n=n: (n, rows(other, SELECT(n))))  # type: ignore[misc]
-            serving.go_on(n + 1)
-        assert serving.outcomes == [(n, [[n]]) for n in range(5)]
-    finally:
-        os.kill(process, signal.SIGCONT)
-    serving.go_on(6)
-    assert serving.outcomes[5] == ("slow", [[2]])
-
-
-def test_a_transaction_whose_connection_is_cut_has_its_error(world: World, url: str) -> None:
-    serving, session, other = Serving(), world.session("test"), world.session("test")
-    begun(serving, [session, other])
-    assert together(serving, [session, other], [SELECT(1), SELECT(2)]) == [[[1]], [[2]]]
-    for process in clients_of(url):
-        shared_server().ask(f"SELECT pg_terminate_backend({process})")
-    assert together(serving, [session, other], [SELECT(3), SELECT(4)]) == [WouldWait] * 2
-    for each in (session, other):  # as its thread of the pool
-        with pytest.raises(Unavailable):
-            each.execute(SELECT(3))
-        assert each.current is None
-        assert rows(each, SELECT(1)) == [[1]]
-
-
-def test_a_transaction_that_finds_no_idle_connection_is_sent_away_unharmed(world: World) -> None:
-    serving, sessions = Serving(), [world.session("test") for _ in range(9)]
-    begun(serving, sessions[:1])
-    assert together(serving, sessions[1:2], ["BEGIN"]) == [[]]
-    assert together(serving, sessions[:2], [SELECT(1), SELECT(2)]) == [[[1]], WouldWait]
-    assert rows(sessions[1], SELECT(2)) == [[2]]
+    assert together(serving, sessions[:2], texts[:2]) == [[[101]], [[102]]]
+    assert rows(sessions[2], texts[2]) == [[103], [104]]

@@ -6,7 +6,6 @@
     what it waits for         waiting().until(begin)              the thread goes on with others
     any thread                the function that `begin` got       work goes on, in its own thread
     a callback of the loop    that of `until(.., by_loop=True)`   the same, at once
-    a socket it reads         waiting().input_within(..)          the same, once there is input
     what waits otherwise      require_waiting()                   work is done again by another
 
 Work that runs in a thread of its own, or outside of `stepping_aside`, blocks its thread.
@@ -26,12 +25,6 @@ from exuvia.base.errors import WouldWait
 Call = Callable[[], None]
 
 
-class Timer(Protocol):
-    """A call that is due later."""
-
-    def cancel(self) -> object: ...
-
-
 class ServingLoop(Protocol):
     """The loop of the thread that serves: the methods of asyncio's loops that are used."""
 
@@ -41,7 +34,7 @@ class ServingLoop(Protocol):
     def call_soon(self, call: Call, /) -> object:
         """Calls it after the events of this turn."""
 
-    def call_later(self, delay_s: float, call: Call, /) -> Timer: ...
+    def call_later(self, delay_s: float, call: Call, /) -> object: ...
 
     def add_reader(self, descriptor: int, call: Call, /) -> object:
         """Calls it whenever there is input."""
@@ -83,27 +76,6 @@ class Aside:
         statement = interruption.exchange(None)
         self._greenlet.parent.switch()
         interruption.exchange(statement)
-
-    def input_within(self, descriptor: int, wait_s: float) -> bool:
-        """Step aside until the socket has input, or for the time. Returns whether it has."""
-        loop, has_input = self.loop, False
-
-        def begin(go_on: Call) -> None:
-            def end() -> None:
-                loop.remove_reader(descriptor)
-                timer.cancel()
-                go_on()
-
-            def come() -> None:
-                nonlocal has_input
-                has_input = True
-                end()
-
-            timer = loop.call_later(wait_s, end)
-            loop.add_reader(descriptor, come)
-
-        self.until(begin, by_loop=True)
-        return has_input
 
     def _come_back(self) -> None:
         with suppress(RuntimeError):  # the thread serves nobody any more

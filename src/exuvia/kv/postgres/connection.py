@@ -1,6 +1,5 @@
 """A connection, by libpq's own calls. Statements that belong together are sent together: they are
 one round trip and, except for BEGIN, one transaction. Values are binary in both directions.
-Work on the thread that serves steps aside until there are answers (base/aside.py).
 
     run      send, and read the answers
     later    send; the next user of the connection reads and discards the answers
@@ -35,14 +34,8 @@ from psycopg import NotSupportedError, OperationalError
 from psycopg.pq import DiagnosticField, ExecStatus, PollingStatus
 from psycopg.pq.abc import PGcancel, PGcancelConn, PGconn, PGresult
 
-from exuvia.base.aside import require_waiting, waiting
-from exuvia.base.errors import (
-    ExuviaError,
-    OutOfSpace,
-    StorageFailed,
-    Unavailable,
-    WouldWait,
-)
+from exuvia.base.aside import require_waiting
+from exuvia.base.errors import ExuviaError, OutOfSpace, StorageFailed, Unavailable
 from exuvia.kv.lock_server import Looks
 
 BOOL, BYTEA, INT8, INT4, TEXT = 16, 17, 20, 23, 25
@@ -248,21 +241,13 @@ class PgConnection:
 
     def _wait(self, deadline: float, looks: Looks | None) -> None:
         remaining_s = max(LEAST_WAIT_S, deadline - time.monotonic())
-        here = None if looks is not None else waiting()
-        if here is not None:
-            if not here.input_within(self._pq.socket, remaining_s):
-                self._give_up()
-            return
         wait_s = remaining_s if looks is None else min(remaining_s, looks.every_s)
         events = self._poll.poll(wait_s * 1000)
         if not events and wait_s == remaining_s:
-            self._give_up()
+            self.cancel()
+            raise self._lose("it gave no answer in time")
         if looks is not None and all(descriptor != self._pq.socket for descriptor, _ in events):
             looks.look()
-
-    def _give_up(self) -> NoReturn:
-        self.cancel()
-        raise self._lose("it gave no answer in time")
 
     def _flush(self) -> None:
         """Send the rest. Input is read meanwhile; otherwise both sides would wait."""
@@ -430,17 +415,12 @@ class PgPool:
     def take(self, wait_s: float | None = None) -> PgConnection:
         """A connection for this caller alone. Raises Unavailable, or the error of `full`.
 
-        Raises WouldWait in work on the thread that serves, if it may not step aside now or if no
-        connection is idle."""
-        here = waiting()
-        if here is None:
-            require_waiting()
+        Raises WouldWait in work on the thread that serves."""
+        require_waiting()
         with self._mutex:
             if self._why:
                 raise Unavailable(self._why)
             connection = None if self._waiting else self._fit()
-            if connection is None and here is not None:
-                raise WouldWait
             waiter = None
             if connection is None and self._count >= self._most:
                 if self._is_stalled():

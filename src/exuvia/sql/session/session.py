@@ -613,21 +613,17 @@ class Session:
     def _far_course(self, statement: str | Ready, text: str, head: str) -> Course:
         """As `course`, on a remote store.
 
-        Reads of a few rows step aside until the answer. BEGIN, COMMIT and ROLLBACK need no answer
-        if the transaction has neither written nor locked. All others may block. The end of locks
-        needs an answer, and any statement may find that its transaction was ended."""
+        Single reads of a few rows step aside until the answer. BEGIN, COMMIT and ROLLBACK need no
+        answer if the transaction has neither written nor locked. All others may block."""
         transactions = self.transactions
         current, locker = transactions.current, transactions.locker
-        has_locks = bool(locker.keys) or locker.holder is not None
         if head.startswith("SELECT"):
-            if current is None:
-                is_plain = self.settings.autocommit and not transactions.is_next_set
-            else:
-                is_plain = not current.read_committed and not has_locks
-            is_short = is_plain and self._is_short(statement, MOST_LOOKED_AT, few=True)
+            is_alone = current is None and self.settings.autocommit and not transactions.is_next_set
+            is_short = is_alone and self._is_short(statement, MOST_LOOKED_AT, few=True)
             return Course.ASIDE if is_short else Course.POOL
         if len(text) > LONGEST_END or text.rstrip("; ").upper() not in _BRIEF:
             return Course.POOL
+        has_locks = bool(locker.keys) or locker.holder is not None
         wrote = current is not None and (current.wrote or current.writes)
         return Course.POOL if has_locks or wrote else Course.ASIDE
 

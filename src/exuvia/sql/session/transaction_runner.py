@@ -365,11 +365,13 @@ class TransactionRunner:
         session = self._session
         services = session.services
         current = self.current
+        if current is not None and not services.store.near:
+            require_waiting()
         if current is not None and not current.read_committed:
             context = self._context(current, parameters, letters)
             current.about = session.statement[:MOST_ABOUT]
             try:
-                with current.statement(), stepping_aside():
+                with current.statement():
                     result = _few(plan, context, services.store.near)
             except ExuviaError:
                 return None
