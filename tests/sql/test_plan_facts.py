@@ -19,11 +19,12 @@ from exuvia.sql.functions import FUNCTIONS
 from exuvia.sql.nodes import Update
 from exuvia.sql.parse.literals import deciding_a_type, read_literal, shape_of
 from exuvia.sql.privileges.rights import OnDatabase, Rights
+from exuvia.sql.select import stream
 from exuvia.sql.select.read import ReadRows
 from exuvia.sql.session.session import Session
 from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.plan_cache import PlanCache, StatementShape
-from support.world import error, rows, run
+from support.world import World, error, rows, run
 
 NUMBERS = ("0.25", "0.5", "0.12345", "1.50", "12345678901.5")
 _names = count(1)
@@ -354,6 +355,14 @@ SEVERAL = (
     "SELECT n.v - w.id - 9 FROM w JOIN n ON n.id = w.id",
     "WITH c AS (SELECT * FROM n WHERE v > @v) SELECT * FROM c JOIN w ON w.id = c.id LIMIT 2",
 )
+WITHOUT_TABLE = (
+    "SELECT @v, @v + 1, 7 / 3, 'a' = 'A', 5 - 7",
+    "SELECT @@time_zone, @@sql_mode, @@sql_select_limit, @@global.sql_mode",
+    "SELECT 'a' || 'b', UNIX_TIMESTAMP('2024-01-01 10:00:00') WHERE @v IS NOT NULL ORDER BY 1",
+    "SELECT COUNT(@v), COUNT(*) HAVING COUNT(*) > 0",
+    "SELECT 1 UNION SELECT @v",
+    "SELECT (SELECT MAX(id) FROM w), @v",
+)
 STATES = (
     *("time_zone = '+05:00'", "sql_mode = 'PIPES_AS_CONCAT'", "sql_mode = ''"),
     *("div_precision_increment = 8", "collation_connection = utf8mb4_general_ci"),
@@ -369,7 +378,7 @@ def several(words: Session) -> Session:
     return words
 
 
-@pytest.mark.parametrize("text", SEVERAL)
+@pytest.mark.parametrize("text", (*SEVERAL, *WITHOUT_TABLE))
 def test_a_kept_query_answers_as_the_session_is_now(several: Session, text: str) -> None:
     for state in STATES:
         answer(several, text)
@@ -379,6 +388,90 @@ def test_a_kept_query_answers_as_the_session_is_now(several: Session, text: str)
         before = plans_of(several)
         assert answer(several, text) == as_written(several, text), state
         assert plans_of(several) == before, state
+
+
+def test_a_query_without_a_table_is_of_its_session() -> None:
+    texts = (
+        "SELECT CURRENT_USER(), USER(), DATABASE(), SCHEMA(), CONNECTION_ID(), CURRENT_ROLE()",
+        "SELECT LAST_INSERT_ID(), @@last_insert_id, @@autocommit, @@warning_count, @own",
+        "SELECT ROW_COUNT()",
+        "SELECT FOUND_ROWS()",
+        "SELECT RAND(3), NOW() = SYSDATE() IS NULL, VERSION()",
+    )
+    with World() as world:
+        sessions = [world.session("test"), world.session("mysql")]
+        run(sessions[0], "CREATE TABLE ids (id int AUTO_INCREMENT PRIMARY KEY)")
+        sessions[1].user = "another"
+        for number, session in enumerate(sessions * 2):
+            run(session, f"SET @own = {number}")
+            run(session, "INSERT INTO test.ids VALUES (NULL)")
+            for text in texts:
+                found = []
+                for ask in (answer, as_written, fresh):
+                    run(session, "SELECT id FROM test.ids")
+                    if "ROW_COUNT" in text:
+                        run(session, "INSERT INTO test.ids VALUES (NULL), (NULL)")
+                    found.append(ask(session, text))
+                assert found[0] == found[1] == found[2], text
+
+
+def test_a_query_without_a_table_has_its_effect_once_a_run() -> None:
+    with World() as world:
+        session = world.session("test")
+        run(session, "SET @n = 0")
+        for n in range(1, 4):
+            assert rows(session, "SELECT @n := @n + 1, LENGTH(REPEAT('a', 100000))") == [
+                [n, 100000]
+            ]
+        assert rows(session, "SELECT GET_LOCK('one', 0), RELEASE_LOCK('one')") == [[1, 1]]
+        run(session, "SET tidb_mem_quota_query = 200000")
+        assert answer(session, "SELECT @n := @n + 1, REPEAT('a', 900000)") == 8175
+        assert rows(session, "SELECT @n") == [[4]]
+        schemas = "SELECT @n := @n + 1 FROM information_schema.schemata"
+        assert rows(session, schemas)[0] == [5]
+
+
+def test_a_variable_that_its_statement_gives_another_type(words: Session) -> None:
+    """It has the type that it had before; an exact number keeps its digits."""
+    for source in ("", " FROM w WHERE id = 1", " FROM w JOIN w AS x USING (id) WHERE id = 1"):
+        for before, text, expected in (
+            ("'2abc'", "SELECT @v := @v + 1, CONCAT(@v, 'x'), LENGTH(@v)", [3.0, "3x", 1]),
+            ("5", "SELECT @v := 'abc', @v + 1", ["abc", 1]),
+            ("0", "SELECT @v := @v + 10.25, @v + 0.5", [Decimal("10.25"), Decimal("10.75")]),
+            ("0", "SELECT @v := 1.5e0, @v + 1.25", [1.5, Decimal("2.75")]),
+            ("1.5e0", "SELECT @v := 2.25, @v * 2", [Decimal("2.25"), 4.5]),
+            ("1.5", "SELECT @v := 2.5e0, @v + 1.5", [2.5, Decimal("4.0")]),
+            ("'a'", "SELECT @v := DATE'2024-01-02', CONCAT(@v, '')", [None, "2024-01-02"]),
+            ("NULL", "SELECT @v := 5, CONCAT(@v, 'x'), @v + 1", [5, "5x", 6.0]),
+        ):
+            run(words, f"SET @v = {before}")
+            (found,) = rows(words, text + source)
+            assert found[1:] == expected[1:], text
+            assert expected[0] is None or found[0] == expected[0], text
+
+
+@pytest.mark.parametrize("most", [0, 2, 3000])
+def test_variables_are_assigned_row_by_row_and_once(
+    several: Session, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """Also if the row engine gives the query up, after it has assigned some."""
+    monkeypatch.setattr(stream, "MOST_STEPS", most)
+    run(several, "INSERT INTO n VALUES (3, 4, NOW())")
+    for before, text, expected in (
+        ("0", "SELECT @v := @v + n.v FROM w JOIN n USING (id)", [[2], [5], [9]]),
+        (
+            "''",
+            "SELECT @v := CONCAT(@v, w.a) FROM w JOIN n USING (id)",
+            [["1"], ["12abc"], ["12abc3"]],
+        ),
+    ):
+        run(several, f"SET @v = {before}")
+        assert rows(several, text) == expected
+        assert rows(several, "SELECT @v") == [expected[-1]]
+    if most == 3000:
+        run(several, "SET @v = 0")
+        text = "SELECT @v := @v + 1, CONCAT(@v, w.a) FROM w JOIN n USING (id) ORDER BY id DESC"
+        assert rows(several, text) == [[1, "13"], [2, "22abc"], [3, "31"]]
 
 
 def test_a_kept_query_means_the_tables_of_now(several: Session) -> None:

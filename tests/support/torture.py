@@ -43,7 +43,7 @@ from support.node_processes import NodeProcess, end_all, is_alive, until
 Answer = TypeVar("Answer")
 
 MARK = "EXUVIA_TEST_MARK"
-PATIENCE_S = 90.0
+PATIENCE_S = 240.0  # a busy machine starts nodes and Spark's workers again and again
 SILENT = (8027, 1053)
 """What says that it does not serve: a member that slept too long, until it has joined again; a
 keeper whose front was killed before it was ready, to who connects until the next one is."""

@@ -311,10 +311,12 @@ def send_all(port: int, data: bytes, clients: int, capabilities: int = 0) -> Non
 LARGE_TEXT = packets_of(b"\x03SELECT 1 /*" + b" " * (63 * MB) + b"*/")
 
 
+@pytest.mark.alone
 def test_a_statement_of_many_packets_holds_up_nobody(roomy: NodeProcess, pingers: Pingers) -> None:
     judge(roomy, pingers, lambda: send_all(roomy.port, LARGE_TEXT, 1), 300 * MB)
 
 
+@pytest.mark.alone
 @pytest.mark.long
 @pytest.mark.parametrize("clients", [1, 20])
 @pytest.mark.parametrize("is_packed", [False, True], ids=["plain", "compressed"])

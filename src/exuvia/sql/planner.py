@@ -115,12 +115,8 @@ def _plan(node: Statement | exp.Query, context: Context, stored: bool = False) -
     if cacheable is not None:
         cacheable.check(context)
         return cacheable
-    if isinstance(node, exp.Select):
-        small = read.plan_small(node, context)
-        if small is not None:
-            return small
-        if node.args.get("locks"):
-            return LockedQuery(node, context)
+    if isinstance(node, exp.Select) and node.args.get("locks"):
+        return LockedQuery(node, context)
     if isinstance(node, exp.Query):
         assert isinstance(node, exp.Expression)
         return relational.plan(node, context, stored=stored)
@@ -181,7 +177,7 @@ def plan_shape(
         if (
             kept_plan is not None
             and not isinstance(statement, Insert)
-            and expressions_of(kept_plan.table)
+            and any(map(expressions_of, kept_plan.tables))
         ):
             kept_plan = None  # a literal may be part of an indexed expression
         if kept_plan is not None:

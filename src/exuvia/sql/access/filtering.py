@@ -35,7 +35,7 @@ from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.result import Row
 from exuvia.sql.statement.measure import MeasuredStep, Reads, Watch
-from exuvia.sql.statement.plan import KeptPlan
+from exuvia.sql.statement.plan import KeptTablePlan
 
 _TEXTS = (Family.STRING, Family.BYTES, Family.JSON)
 Pairs = Iterator[tuple[bytes, Row]]
@@ -289,7 +289,7 @@ def long_columns(table: Table, used: Sequence[int] | None) -> tuple[int, ...]:
     )
 
 
-class FilteredPlan(KeptPlan):
+class FilteredPlan(KeptTablePlan):
     """A plan over the rows of one filter."""
 
     filter: Filter

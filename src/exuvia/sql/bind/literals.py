@@ -169,7 +169,18 @@ def _user_variable(tree: exp.Parameter, scope: Scope) -> Expr:
         raise ErrNotSupportedYet("@" + name)
     is_shown = scope.grouped is not None  # the length of a result column is sent to the client
     kind = scope.binding.variable_type(USER if is_shown else OPEN, name)
+    if kind.Tp == types.NULL.Tp and _is_assigned(tree, name):
+        kind = evolve(text_constant("", scope).type, Flen=-1)  # as any variable without a value
     return VariableRef(type=kind, coercibility=IMPLICIT, name=name, scope="user")
+
+
+def _is_assigned(tree: exp.Parameter, name: str) -> bool:
+    """Whether the statement gives the variable a value."""
+    root: exp.Expr = tree.root()
+    return any(
+        isinstance(node.this, exp.Parameter) and node.this.name.lower() == name
+        for node in walks.find_all(root, exp.PropertyEQ)
+    )
 
 
 def _system_variable(tree: exp.SessionParameter, scope: Scope) -> Expr:

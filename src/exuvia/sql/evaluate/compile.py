@@ -11,6 +11,7 @@ operator have the same family here. Subqueries are run by sql/select and do not 
 """
 
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any
 
 from exuvia.base.interruption import require_thread
@@ -208,7 +209,7 @@ def _parameter(expr: Parameter) -> Compiled:
 def _variable(expr: VariableRef) -> Compiled:
     name, scope = expr.name, expr.scope
     if scope == "user":
-        return lambda row, env: env.session.user_variable(name)[0]
+        return _user_variable(expr)
     convert: Callable[[str], Value] = _FROM_TEXT.get(expr.family, str)
     is_nullable = variables.find(name).nullable  # then "" is NULL
 
@@ -217,6 +218,25 @@ def _variable(expr: VariableRef) -> Compiled:
         return None if is_nullable and not text else convert(text)
 
     return run
+
+
+def _user_variable(expr: VariableRef) -> Compiled:
+    """A user variable has the type that it had when the statement was bound. If the statement
+    assigns a value of another type, this value is converted."""
+    name, target, family = expr.name, expr.type, expr.family
+    is_number = family in types.NUMERIC
+
+    def read(row: Row, env: Env) -> Value:
+        value, kind = env.session.user_variable(name)
+        if value is None or kind.family is family:
+            return value
+        if is_number and kind.family in types.NUMERIC and family is not Family.FLOAT:
+            # an exact number keeps its digits, as in a running total that begins with 0
+            return Decimal(repr(value)) if isinstance(value, float) else value
+        convert = caster(kind, target, False)
+        return value if convert is None else convert(value, env)
+
+    return read
 
 
 _FLAGS = {"ON": 1, "OFF": 0}

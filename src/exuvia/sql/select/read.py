@@ -20,9 +20,6 @@ COUNT, SUM, AVG, MIN, MAX over all rows found, without grouping, and with DISTIN
     COUNT    int, 0 of no rows                 SUM, AVG    Decimal of exact numbers, else float;
                                                            NULL of none
     MIN MAX  by the argument's collation       anything else: not here (DuckDB has it)
-
-SELECT from rows that are computed: none at all (SELECT 1), or a table of information_schema
-(`plan_small`). There is no key to read by, and never many rows, so each step is a list.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -60,13 +57,12 @@ from exuvia.sql.expr import (
     Windowed,
     walk,
 )
-from exuvia.sql.expressions import Compiled, Visible, comparer, equal_key
+from exuvia.sql.expressions import Compiled, Visible, equal_key
 from exuvia.sql.nodes import Tree
 from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.parse.text import item_texts
 from exuvia.sql.result import OutputColumn, PlanColumns, Result, Row
 from exuvia.sql.select import relational as engine
-from exuvia.sql.select.computed import rows_asked
 from exuvia.sql.select.folding import FOLDS, distinct, in_digits
 from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.plan import Plan
@@ -619,101 +615,3 @@ def named_item(tree: Tree, items: Sequence[OutputItem]) -> OutputItem | None:
         return None
     wanted = tree.name.lower()
     return next((item for item in items if item.column.name.lower() == wanted), None)
-
-
-# -- computed rows ---------------------------------------------------------------------------------
-
-
-def plan_small(node: exp.Select, context: Context) -> "SmallRows | None":
-    """The plan, or None where a stored table or more than one is named."""
-    if not is_simple(node):
-        return None
-    if node.args.get("from_") is None and node.args.get("from") is None:
-        return _planned(node, [], lambda: [[]], context)
-    tree = tree_of(node)
-    virtual = None if tree is None else context.virtual(tree.db, tree.name)
-    if tree is None or virtual is None:
-        return None
-    alias = tree.alias or tree.name
-    columns = virtual.columns
-    visible = Visible.of_columns(alias, virtual.database, columns, origin=virtual.name)
-    visible = visible._replace(is_view=virtual.is_view)
-    where = node.args.get("where")
-    rows = rows_asked(virtual, alias, None if where is None else where.this, context)
-    return _planned(node, [visible], rows, context)
-
-
-def _planned(
-    node: exp.Select,
-    visible: list[Visible],
-    rows: Callable[[], Iterable[Row]],
-    context: Context,
-) -> "SmallRows | None":
-    items = items_of(node, visible, context.binding)
-    if items is None or not all(is_supported(item.aggregate) for item in items):
-        return None
-    if not _orders_selected(node):
-        return None
-    return SmallRows(node, visible, rows, items, context)
-
-
-class SmallRows(Plan):
-    """SELECT from rows that are computed. `visible`: their table, if there is one."""
-
-    def __init__(
-        self,
-        node: exp.Select,
-        visible: list[Visible],
-        rows: Callable[[], Iterable[Row]],
-        items: Sequence[OutputItem],
-        context: Context,
-    ) -> None:
-        self.columns = PlanColumns(item.column for item in items)
-        self.rows = rows
-        self.visible = visible
-        self.where = node.args.get("where")
-        self.items = items
-        where = node.args.get("where")
-        self.keeps = expressions.condition(where.this, visible, context.binding) if where else None
-        self.order = _order(node, items, visible, context)
-        self.is_distinct = node.args.get("distinct") is not None
-        self.limit = limit_of(clause_value(node, "limit"), clause_value(node, "offset"))
-        aggregates = self.items[0].aggregate is not None
-        self._needs_all = aggregates or self.is_distinct or bool(self.order)
-
-    def run(self, context: Context) -> Result:
-        rows: Iterable[Row] = map(list, self.rows())
-        if (keeps := self.keeps) is not None:
-            rows = (row for row in rows if keeps(row, context))
-        if self.limit is not None and not self._needs_all:
-            rows = islice(rows, *self.limit.bounds(context))
-        found = list(rows)
-        for compiled, descending in reversed(self.order):
-            key = comparer(compiled.type)
-            call = compiled.call
-            found.sort(key=lambda row: key(call(row, context)), reverse=descending)
-        if self.items[0].aggregate is not None:
-            found = Accumulators(self.items).rows(((b"", row) for row in found), context)
-        else:
-            project = projection(self.items)
-            found = [project(row, context) for row in checked(found)]
-        if self.is_distinct:
-            found = distinct(found, self.columns)
-        if self.limit is not None and self._needs_all:
-            found = list(islice(found, *self.limit.bounds(context)))
-        return Result(self.columns, in_zones(found, zones_of(self.items)))
-
-
-def _order(
-    node: exp.Select, items: Sequence[OutputItem], visible: list[Visible], context: Context
-) -> list[tuple[expressions.Compiled, bool]]:
-    order = node.args.get("order")
-    found = []
-    for each in order.expressions if order is not None else ():
-        tree = each.this if isinstance(each, exp.Ordered) else each
-        item = named_item(tree, items)
-        compiled = expressions.compiled(
-            tree if item is None else item.tree, visible, context.binding, "order clause"
-        )
-        found.append((compiled, bool(isinstance(each, exp.Ordered) and each.args.get("desc"))))
-    return found

@@ -1,6 +1,6 @@
 """Queries that one table's key does not answer: joins, groups, windows, sorts of many rows.
 
-    no FROM and nothing nested      evaluated here, without DuckDB
+    few rows, or none of a table    row by row in Python (stream.py)
     everything else                 one DuckDB query over Arrow readers of the context's transaction
 
 A plan belongs to its statement and runs once: literals, parameters and LIMIT are in it. What fails
@@ -44,26 +44,25 @@ from exuvia.base.mysql_errors import (
     ErrUnknown,
 )
 from exuvia.base.types import Family, FieldType, Value
+from exuvia.catalog.table import Table
 from exuvia.catalog.temporal import shift_zone
 from exuvia.sql import expressions, types, walks
-from exuvia.sql.access.ranger import expressions_of
 from exuvia.sql.access.single_table import TableSource, is_dual, source_of
 from exuvia.sql.bind.binding import Binding
 from exuvia.sql.bind.scope import Scope, is_shifted
 from exuvia.sql.duck.render import size_of_text
-from exuvia.sql.evaluate.compile import compile_expression, may_be_long, predicate
-from exuvia.sql.expr import Column, Subquery, walk
+from exuvia.sql.evaluate.compile import may_be_long
+from exuvia.sql.expr import Column
 from exuvia.sql.nodes import Tree
 from exuvia.sql.result import OutputColumn, Result, Row
 from exuvia.sql.select import stream
-from exuvia.sql.select.block import bind_clauses, tell_scan
+from exuvia.sql.select.block import tell_scan
 from exuvia.sql.select.duck_sql import DuckSql
-from exuvia.sql.select.from_clause import NO_TABLE
 from exuvia.sql.select.query import bind_query
 from exuvia.sql.select.scan import HANDLE_NAME, Scan, name_columns
 from exuvia.sql.select.stream import CompiledQueries, streamed
 from exuvia.sql.select.trace import Trace
-from exuvia.sql.select.tree import Block, Build, Frame, NamedTable, NotKept, QueryTree, With
+from exuvia.sql.select.tree import Block, Build, NamedTable, NotKept, QueryTree, With
 from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.plan import KeptPlan, Plan
 
@@ -76,14 +75,9 @@ _TEXTS = (Family.STRING, Family.BYTES, Family.JSON)
 
 def plan(
     node: exp.Expression, context: Context, handles: bool = False, stored: bool = False
-) -> "PlainPlan | RelationalPlan":
+) -> "RelationalPlan":
     """The plan of a query. Raises Refused. `handles`: stored tables have a column HANDLE_NAME.
     `stored`: TIMESTAMPs are answered as they are stored, not as the session's zone shows them."""
-    if _is_plain(node):
-        assert isinstance(node, exp.Select)
-        block = bind_clauses(node, Frame(Build(context, bind_query), None, {}), None)
-        if not block.grouped and not any(_nested(item.expr) for item in block.items):
-            return PlainPlan(block, context)
     build = Build(context, bind_query)
     build.handles = handles
     return RelationalPlan(bind_query(node, build, None, {}), build, stored)
@@ -93,33 +87,16 @@ def plan_of_shape(node: exp.Query, context: Context, binding: Binding) -> "KeptQ
     """The plan of a query for all statements of its shape. None if the tree depends on literals, on
     views or on rows that are computed, or if the query locks rows. Raises Refused."""
     assert isinstance(node, exp.Expression)
-    if walks.find(node, exp.Lock) is not None or walks.find(node, exp.Table) is None:
+    if walks.find(node, exp.Lock) is not None:
         return None
     build = Build(context, bind_query, binding)
     try:
         query = bind_query(node, build, None, {})
     except NotKept:
         return None
-    if not build.tables or any(expressions_of(named.table) for named in build.tables):
-        return None  # a literal may be part of an indexed expression
     kept_query = KeptQuery(node, query, build.tables, binding.zone)
     build.end()
     return kept_query
-
-
-def _is_plain(node: exp.Expression) -> bool:
-    if not isinstance(node, exp.Select) or node.args.get("with_") or node.args.get("distinct"):
-        return False
-    origin = node.args.get("from_") or node.args.get("from")
-    if origin is not None:
-        dual = isinstance(origin.this, exp.Table) and origin.this.name.lower() == NO_TABLE
-        if not dual or node.args.get("joins"):
-            return False
-    return walks.find(node, exp.Subquery, exp.Window, exp.Exists) is None
-
-
-def _nested(expr: Any) -> bool:
-    return any(isinstance(part, Subquery) for part in walk(expr))
 
 
 def found_rows(node: exp.Select, context: Context) -> tuple[Sequence[OutputColumn], list[Row]]:
@@ -161,33 +138,6 @@ def _claimed(
     texts = [n for n, c in enumerate(columns) if types.family_of(c.type) in _TEXTS]
     context.tracker.keep(size_of_rows(rows, texts))
     return rows
-
-
-class PlainPlan(Plan):
-    """SELECT without FROM: one row, or none."""
-
-    scans: Sequence[Scan] = ()
-    is_left = False
-
-    def __init__(self, block: Block, context: Context) -> None:
-        self.block = block
-        self._context = context
-        self.columns = block.columns
-        self._closures = [compile_expression(item.expr) for item in block.items]
-
-    def run(self, context: Context) -> Result:
-        return Result(self.columns, collected(self, context))
-
-    def batches(self, context: Context) -> Iterator[Sequence[Row]]:
-        most, skip = self.block.limit.at(self._context)
-        conditions = [c for c in (self.block.where, self.block.having) if c is not None]
-        kept = all(predicate(condition)((), self._context) for condition in conditions)
-        if kept and most != 0 and not skip:
-            tracker = self._context.tracker
-            before = tracker.passing
-            row = [closure((), self._context) for closure in self._closures]
-            tracker.passing = before  # it is for whoever keeps the row
-            yield [row]
 
 
 class _Reading:
@@ -390,8 +340,6 @@ class KeptQuery(KeptPlan):
         tables: Sequence[NamedTable],
         zone: tzinfo | None,
     ) -> None:
-        first = tables[0]
-        super().__init__(first.table, first.database, first.name)
         self._node = node
         self._compiled = CompiledQueries(query)
         self._tables = tables
@@ -401,12 +349,13 @@ class KeptQuery(KeptPlan):
     def fresh(self, context: Context) -> bool:
         return all(context.means(named.database, named.name, named.table) for named in self._tables)
 
-    def renewed(self, context: Context) -> None:
-        return None
-
     def check(self, context: Context) -> None:
         for named in self._tables:
             context.demand(named.table, *self.asks)
+
+    @property
+    def tables(self) -> Sequence[Table]:
+        return [named.table for named in self._tables]
 
     def run(self, context: Context) -> Result:
         rows = self._compiled.run(context)

@@ -356,13 +356,13 @@ class RowsScan(Scan):
 
     def __init__(self, name: str, kinds: Sequence[FieldType], rows: Any, title: str) -> None:
         super().__init__(name, kinds)
-        self._compute = rows
+        self.compute = rows
         self.title = title
 
     @cached_property
     def rows(self) -> Sequence[Row]:
         """Its rows, computed once: an engine may give the query up after it has read them."""
-        return list(self._compute())
+        return list(self.compute())
 
     def batches(self, context: Context) -> Iterator[Any]:
         return self._gathered(self.rows)

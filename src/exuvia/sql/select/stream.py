@@ -5,6 +5,9 @@ to MOST_STEPS rows read or combined, and is left to DuckDB if that is not enough
 DuckDB at once if a table that it has to read whole is larger. Only DuckDB computes windows, ROLLUP,
 recursive common table expressions and some aggregates.
 
+A query without FROM, or of one computed table (information_schema), without subqueries, is never
+left for its size: nothing is saved by that. So it may have effects, as in `SELECT SLEEP(1)`.
+
 Both engines run the same tree with the same typed expressions, so they give the same rows.
 tests/sql/test_two_engines.py compares them.
 
@@ -35,7 +38,7 @@ from msgspec.structs import replace as evolve
 
 from exuvia.base.errors import Refused
 from exuvia.base.interruption import Interruption, checked, current
-from exuvia.base.memory import size_of_rows
+from exuvia.base.memory import VALUE_BYTES, size_of_rows
 from exuvia.base.mysql_errors import ErrMemoryExceedForQuery, ErrSubqueryNo1Row
 from exuvia.base.types import Family, FieldType, TypeCode, Value
 from exuvia.sql import types
@@ -110,6 +113,7 @@ MOST_STEPS = 3000
 """Rows that are read or combined before DuckDB takes over: what both do in ten milliseconds."""
 MOST_BYTES = 8 << 20
 """Bytes of rows with long values before DuckDB takes over, which can write them to disk."""
+INTERRUPT_ROWS = 1024
 MOST_IDLE = 8
 """Compiled queries of one tree that are kept: for sessions that run it at the same time."""
 _REPEATABLE = frozenset(
@@ -207,6 +211,8 @@ class CompiledQuery:
         self._rows: Rows | None = None
         self.is_reusable = self.is_for_duckdb = False
         self._has_values = False
+        self._completes = False  # no run is given up for its size
+        self._assigns = False  # it gives user variables values
         self._caches: list[list[Any]] = []  # rows that are read once in a run
         self._left = 0
         self._bytes = 0
@@ -220,6 +226,7 @@ class CompiledQuery:
     def run(self, context: Context) -> list[Row] | None:
         """The rows; None, without any effect, if DuckDB has to run the query."""
         warnings, tracker = len(context.warnings), context.tracker
+        variables = dict(context.session.user_variables)
         claimed, passing = tracker.kept, tracker.passing
         self._context, self._interruption = context, current()
         self._left, self._bytes, reason = MOST_STEPS, 0, "memory"
@@ -231,8 +238,8 @@ class CompiledQuery:
         except _LeftToDuckDB as left:
             reason = str(left)
         except Refused as error:
-            if error.code != ErrMemoryExceedForQuery.code:  # DuckDB may need less memory
-                raise
+            if error.code != ErrMemoryExceedForQuery.code or self._completes:
+                raise  # else DuckDB may need less memory
             tracker.passing = passing
         finally:
             tracker.kept = claimed
@@ -242,6 +249,8 @@ class CompiledQuery:
                 self._trace.steps = MOST_STEPS - self._left
             del self._context, self._interruption
         del context.warnings[warnings:]
+        if self._assigns:
+            context.session.restore_variables(variables)
         if self._trace is not None:
             self._trace.loops.clear()
             self._trace.leave(reason)
@@ -269,7 +278,7 @@ class CompiledQuery:
 
     def _step(self, count: int = 1) -> None:
         self._left -= count
-        if self._left < 0:
+        if self._left < 0 and not self._completes:
             raise _LeftToDuckDB(f"more than {MOST_STEPS} rows were read or combined")
         if self._interruption.reason is not None:
             raise self._interruption.reason
@@ -385,8 +394,7 @@ class CompiledQuery:
     def _row_values(self, query: RowValues, base: int) -> Rows:
         if not all(_is_repeatable(expr) for row in query.rows for expr in row):
             raise _LeftToDuckDB("a function with an effect")
-        if any(_is_volatile(expr) for row in query.rows for expr in row):
-            self._outer[-1].add(_VOLATILE)
+        self._note_volatile([expr for row in query.rows for expr in row])
         self._offsets[query.frame] = base
         place = self._placing(query.frame, {}, base)
         rows = [[compile_expression(place(expr)) for expr in row] for row in query.rows]
@@ -396,6 +404,13 @@ class CompiledQuery:
             return self._ordered(result, query, query.order, query.limit)
 
         return run
+
+    def _note_volatile(self, exprs: Sequence[Expr]) -> None:
+        """Notes that the expressions may have other values each time, or assign variables."""
+        if any(map(_is_volatile, exprs)):
+            self._outer[-1].add(_VOLATILE)
+            nodes = (node for expr in exprs for node in walk(expr))
+            self._assigns |= any(isinstance(node, Assign) for node in nodes)
 
     def _ordered(
         self, rows: list[Row], query: QueryTree, order: Sequence[PlaceKey], limit: RowLimit
@@ -412,10 +427,15 @@ class CompiledQuery:
         frame = block.frame
         exprs = [item.expr for item in block.items] + [key for key, _ in block.order]
         exprs += [expr for expr in (block.where, block.having) if expr is not None] + block.group
-        if block.rollup or not all(_is_repeatable(expr) for expr in exprs):
-            raise _LeftToDuckDB("ROLLUP" if block.rollup else "a function with an effect")
-        if any(map(_is_volatile, exprs)):
-            self._outer[-1].add(_VOLATILE)
+        if block is self._query:
+            self._completes = _is_of_computed(block, exprs)
+            if self._trace is not None:
+                self._trace.completes = self._completes
+        if block.rollup:
+            raise _LeftToDuckDB("ROLLUP")
+        if not self._completes and not all(_is_repeatable(expr) for expr in exprs):
+            raise _LeftToDuckDB("a function with an effect")
+        self._note_volatile(exprs)
         selected = [item.expr for item in block.items]
         if any(key in selected and _is_volatile(key) for key, _ in block.order):
             # the value that is shown is the one to sort by
@@ -828,7 +848,7 @@ class CompiledQuery:
 
     def _claim(self, size: int) -> None:
         self._bytes += size
-        if self._bytes > MOST_BYTES:
+        if self._bytes > MOST_BYTES and not self._completes:
             raise _LeftToDuckDB(f"more than {MOST_BYTES >> 20} MB of long values")
         self._context.tracker.keep(size)
 
@@ -1033,9 +1053,11 @@ class CompiledQuery:
             return lambda row: common(row[:start])
         scan = leaf.scan
         if isinstance(scan, RowsScan):
-            if self._trace is None:
-                return self._read_once(lambda: scan.rows)
-            return self._read_once(partial(self._trace.computed, leaf, scan))
+            if self._trace is not None:
+                return self._read_once(partial(self._trace.computed, leaf, scan))
+            if self._completes:
+                return lambda row: self._computed(scan.compute(), holds=_needs_all(block))
+            return self._read_once(lambda: scan.rows)
         assert path is not None
         own_path = path
 
@@ -1065,6 +1087,13 @@ class CompiledQuery:
             return cached[0]
 
         return rows
+
+    def _computed(self, rows: Iterable[Row], holds: bool) -> Iterator[Row]:
+        """Rows that are computed one by one. `holds`: the query keeps them all for a time."""
+        for number, row in enumerate(checked(rows)):
+            if holds and number % INTERRUPT_ROWS == 0:
+                self._context.tracker.keep(INTERRUPT_ROWS * len(row) * VALUE_BYTES)
+            yield row
 
     def _by_key(
         self, leaf: TableRef, path: Path, current: "_Current", places: range, block: Block
@@ -1214,11 +1243,25 @@ def _is_repeatable(expr: Expr) -> bool:
         if not _has_own_value(node):
             continue
         if not isinstance(node, Call):
-            return False
+            continue  # an assignment: the variables get their earlier values
         is_bare = node.function in _WITHOUT_ARGUMENTS and not node.arguments
         if node.function not in _REPEATABLE and not is_bare:
             return False
     return True
+
+
+def _is_of_computed(block: Block, exprs: Sequence[Expr]) -> bool:
+    """Whether it has no FROM, or one computed table, and no subqueries."""
+    source = block.source
+    if source is not None and not (
+        isinstance(source, TableRef) and isinstance(source.scan, RowsScan)
+    ):
+        return False
+    return not any(isinstance(node, Subquery) for expr in exprs for node in walk(expr))
+
+
+def _needs_all(block: Block) -> bool:
+    return bool(block.grouped or block.distinct or block.order)
 
 
 def _at(expr: Expr, position: int) -> Column:

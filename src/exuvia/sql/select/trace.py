@@ -75,7 +75,7 @@ class ReadLoop:
 
 class Trace:
     """How one query is read. `reason`: why DuckDB has to run it, or empty. `steps`: the number of
-    rows that the row engine read or combined.
+    rows that the row engine read or combined. `completes`: it never leaves the query to DuckDB.
 
     `begin_read` is called for each loop over a stored table, before its first row is read."""
 
@@ -84,6 +84,7 @@ class Trace:
         self.begin_read: Callable[[ReadLoop], None] | None = None
         self.loops: dict[LoopKey, list[ReadLoop]] = {}
         self.reason = ""
+        self.completes = False
         self.steps = 0
         self._by_item: dict[FromItem, ReadLoop] = {}
         self._parts: dict[tuple[QueryTree, str], MeasuredStep] = {}

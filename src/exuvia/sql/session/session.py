@@ -817,6 +817,11 @@ class Session:
             self.memory.base -= memory.size_of(before[0])
         self.user_variables[name] = variable_of(value, kind)
 
+    def restore_variables(self, values: dict[str, tuple[Value, FieldType]]) -> None:
+        """Gives all user variables earlier values."""
+        self.user_variables = values
+        self._measure_variables()
+
     def _measure_variables(self) -> None:
         """Computes the variables' size again: a failed statement has restored their values."""
         self.memory.base = sum(memory.size_of(value) for value, _ in self.user_variables.values())

@@ -680,7 +680,7 @@ def _few(plan: KeptPlan, context: Context, near: bool) -> Result | None:
 
 def _few_at_once(plan: KeptPlan, context: Context) -> Result | None:
     """Runs `few` and checks afterwards that the plan was valid: one round trip."""
-    context.txn.snapshot.ahead([key for key, _ in plan.table.marks])
+    context.txn.snapshot.ahead([key for table in plan.tables for key, _ in table.marks])
     try:
         result = plan.few(context)
     except Exception:

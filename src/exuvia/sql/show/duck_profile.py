@@ -33,6 +33,8 @@ def planned_operators(explaining: ExplainedStatement, plan: RelationalPlan) -> O
     printer = QueryOperators(explaining, trace)
     top = printer.of(plan.query).operator
     steps = printer.steps()
+    if trace.completes and not trace.reason:
+        return top
     if not trace.reason and steps is not None and steps > plan.most_steps:
         trace.leave(f"about {steps:.0f} rows to read and combine")
         explaining.forget()
@@ -57,6 +59,8 @@ def measured_operators(
         return _profiled(explaining, plan, trace.reason)
     top = printer.of(plan.query).operator
     top.done.own_s += whole.own_s
+    if trace.completes:
+        return top, Result(plan.columns, rows)
     text = f"engine:row, {trace.steps} of {plan.most_steps} rows"
     return _by_engine(top, text), Result(plan.columns, rows)
 

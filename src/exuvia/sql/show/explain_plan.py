@@ -31,14 +31,13 @@ from exuvia.sql.access.filtering import Filter, FilterSteps, Limit, WatchedFilte
 from exuvia.sql.access.paths import Everywhere, Matched, Path
 from exuvia.sql.access.ranger import conjuncts_of
 from exuvia.sql.bind.bind import Scope, bind_condition
-from exuvia.sql.env import Execution
 from exuvia.sql.expr import Column
 from exuvia.sql.nodes import Delete, Explain, Insert, Update
 from exuvia.sql.result import Result, Row
 from exuvia.sql.select import relational
 from exuvia.sql.select.into import IntoFilePlan, IntoVariables
-from exuvia.sql.select.read import OutputItem, ReadRows, SmallRows
-from exuvia.sql.select.relational import LockedQuery, PlainPlan, RelationalPlan
+from exuvia.sql.select.read import OutputItem, ReadRows
+from exuvia.sql.select.relational import LockedQuery, RelationalPlan
 from exuvia.sql.show.access_operators import filter_operators, is_unordered, parts_of, taken_path
 from exuvia.sql.show.duck_profile import measured_operators, planned_operators
 from exuvia.sql.show.explain_table import mysql_table
@@ -59,7 +58,7 @@ from exuvia.sql.show.operators import (
     distinct_info,
     explain_result,
 )
-from exuvia.sql.show.row_estimates import DISTINCT, OTHER, PSEUDO_ROWS, TableEstimate, grouped
+from exuvia.sql.show.row_estimates import TableEstimate, grouped
 from exuvia.sql.statement.context import Context
 from exuvia.sql.statement.measure import MeasuredStep, Watch
 from exuvia.sql.statement.plan import Plan
@@ -143,21 +142,6 @@ class Explaining(ExplainedStatement):
             self.forget()
             return self.ran(relational.plan(plan.node, context))
         finish(answer)
-        return top, answer
-
-    def _small_ran(self, plan: SmallRows) -> tuple[Operator, Result]:
-        top, finish = self._small(plan)
-        answer = self._run(plan, top)
-        finish(answer)
-        return top, answer
-
-    def _plain_ran(self, plan: PlainPlan) -> tuple[Operator, Result]:
-        top = self._plain(plan)
-        answer = self._run(plan, top)
-        operator = top
-        while operator.below:
-            operator.done.rows, operator = len(answer.rows), operator.below[0]
-        operator.done.rows = 1
         return top, answer
 
     def _write(self, plan: Plan, below: Sequence[Operator] = ()) -> Operator:
@@ -332,87 +316,6 @@ class Explaining(ExplainedStatement):
             plan.filter = WatchedFilter(filtering, self.watch, steps)
         return top, steps
 
-    # -- computed rows -----------------------------------------------------------------------------
-
-    def _small(self, plan: SmallRows) -> tuple[Operator, Callable[[Result], None]]:
-        """The operators of a SELECT from information_schema, or from no table."""
-        context, visible = self.context, plan.visible
-        if visible:
-            place = f"table:{visible[0].origin or visible[0].alias}"
-            top = Operator("MemTableScan", PSEUDO_ROWS, access=place)
-        else:
-            top = Operator("TableDual", 1.0, info="rows:1")
-        scan = top
-
-        def name(column: Column) -> ColumnText:
-            return ColumnText((column.full or column.name).lower())
-
-        filter_step: MeasuredStep | None = None
-        if plan.where is not None:
-            bound = bind_condition(plan.where.this, _scope(visible, context))
-            texts = conjuncts(of_bound(bound, name, context))
-            top = Operator(
-                "Selection", (top.rows or 0.0) * OTHER, info=sorted_texts(texts), below=[top]
-            )
-            filter_step = top.done
-        keys_text = ", ".join(
-            of_bound(key.bound, name, context).text + (":desc" if down else "")
-            for key, down in plan.order
-        )
-        before = top
-        if keys_text:
-            top = Operator("Sort", top.rows, info=keys_text, below=[top])
-        texts = [_bound_item(item, name, context) for item in plan.items]
-        if plan.items[0].aggregate is not None:
-            funcs = ", ".join(f"funcs:{text.text}->{self.column()}" for text in texts)
-            top = Operator("StreamAgg", 1.0, info=funcs, below=[top])
-        elif not visible or any(item.position is None for item in plan.items):
-            names = ", ".join(self.named(text) for text in texts)
-            top = Operator("Projection", top.rows, info=names, below=[top])
-        if plan.is_distinct:
-            top = Operator(
-                "HashAgg", (top.rows or 0.0) * DISTINCT, info=distinct_info(texts), below=[top]
-            )
-        inner = top
-        top = self._cut(top, plan.limit)
-        if self.watch is not None:
-            _watch_small(plan, scan.done, filter_step)
-
-        def finish(answer: Result) -> None:
-            rows = before.done.rows
-            operator = inner
-            while operator is not before:
-                operator.done.rows = rows if operator.name in ("Sort", "Projection") else None
-                if operator.name == "StreamAgg":
-                    operator.done.rows = 1
-                operator = operator.below[0]
-            top.done.rows = len(answer.rows)
-
-        return top, finish
-
-    def _plain(self, plan: PlainPlan) -> Operator:
-        """The operators of a SELECT without a table."""
-        name: Callable[[Column], ColumnText] = lambda column: ColumnText(column.name)  # noqa: E731
-        block = plan.block
-        most, skip = block.limit.at(self.context)
-        texts = [of_bound(item.expr, name, self.context) for item in block.items]
-        names = ", ".join(self.named(text) for text in texts)
-        top, rows = Operator("TableDual", 1.0, info="rows:1"), 1.0
-        conditions = [
-            condition for condition in (block.where, block.having) if condition is not None
-        ]
-        if conditions:
-            parts = conjuncts(
-                *(of_bound(condition, name, self.context) for condition in conditions)
-            )
-            rows = OTHER
-            top = Operator("Selection", rows, info=sorted_texts(parts), below=[top])
-        top = Operator("Projection", rows, info=names, below=[top])
-        if most is not None:
-            info = f"offset:{skip}, count:{most}"
-            top = Operator("Limit", min(rows, most), info=info, below=[top])
-        return top
-
 
 class _Kind(NamedTuple):
     """A kind of plan: its operators before it runs, and those of a run with its result."""
@@ -433,8 +336,6 @@ _FOUND = _Kind(Explaining._found_write, Explaining._found_write_ran)
 _INTO = _Kind(Explaining._into, Explaining._into_ran)
 _KINDS: dict[type[Plan], _Kind] = {
     ReadRows: _Kind(Explaining._rows, Explaining._rows_ran),
-    SmallRows: _Kind(lambda explaining, plan: explaining._small(plan)[0], Explaining._small_ran),
-    PlainPlan: _Kind(Explaining._plain, Explaining._plain_ran),
     RelationalPlan: _Kind(planned_operators, measured_operators),
     UpdateRows: _FILTERED,
     DeleteRows: _FILTERED,
@@ -449,28 +350,6 @@ _KINDS: dict[type[Plan], _Kind] = {
 
 def _scope(visible: Sequence[Any], context: Context) -> Scope:
     return expressions.scope_of(visible, context.binding, "where clause")
-
-
-def _watch_small(plan: SmallRows, scan: MeasuredStep, filter_step: MeasuredStep | None) -> None:
-    """Make the plan count its rows. The plan belongs to this EXPLAIN alone."""
-    rows, keeps = plan.rows, plan.keeps
-
-    def read() -> list[Row]:
-        read_rows = [list(row) for row in rows()]
-        scan.count(len(read_rows))
-        return read_rows
-
-    plan.rows = read
-    if keeps is None or filter_step is None:
-        return
-    filter_step.count(0)
-
-    def check(row: Row, context: Execution) -> bool:
-        is_kept = keeps(row, context)
-        filter_step.count(is_kept)
-        return is_kept
-
-    plan.keeps = check
 
 
 # -- parts of a plan of one table ------------------------------------------------------------------

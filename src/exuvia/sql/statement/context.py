@@ -172,6 +172,9 @@ class SessionApi(Protocol):
     def user_variable(self, name: str) -> tuple[Value, FieldType]:
         """The value and type of `@name`; NULL if it was never set."""
 
+    def restore_variables(self, values: dict[str, tuple[Value, FieldType]]) -> None:
+        """Gives all user variables earlier values."""
+
     def set_user_variable(self, name: str, value: Value, kind: FieldType) -> None:
         """Sets `@name`."""
 

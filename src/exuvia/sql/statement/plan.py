@@ -38,7 +38,7 @@ class Plan:
 
 
 class KeptPlan(Plan):
-    """A plan on one table that may be cached by shape."""
+    """A plan that may be cached by shape."""
 
     short = False
     locks = False
@@ -47,14 +47,40 @@ class KeptPlan(Plan):
     asks: tuple[str, ...] = ("SELECT",)
     notes: Sequence[Note] = ()  # warnings of every run
 
+    def few(self, context: Context) -> Result | None:
+        """The result, if it is a few stored values unchanged; None if `run` is needed."""
+        return None
+
+    @abstractmethod
+    def fresh(self, context: Context) -> bool:
+        """Whether the names of its tables still mean these tables at these revisions."""
+
+    def renewed(self, context: Context) -> Self | None:
+        """The plan for the tables that its names mean now; None if it must be planned again."""
+        return None
+
+    @abstractmethod
+    def check(self, context: Context) -> None:
+        """Raises 1142 if the session may not run the plan, which sessions share."""
+
+    @property
+    @abstractmethod
+    def tables(self) -> Sequence[Table]:
+        """The stored tables that it reads or writes."""
+
+    def repeats(self, notes: Sequence[Note]) -> None:
+        """Repeats the warnings of planning in every run."""
+        if notes:
+            self.notes, self.reads_few = tuple(notes), False
+
+
+class KeptTablePlan(KeptPlan):
+    """A plan on one table."""
+
     def __init__(self, table: Table, database: str, name: str) -> None:
         self.table = table
         self._database = database
         self._name = name
-
-    def few(self, context: Context) -> Result | None:
-        """The result, if it is a few stored values unchanged; None if `run` is needed."""
-        return None
 
     def fresh(self, context: Context) -> bool:
         """Whether the name still means this table at this revision."""
@@ -86,11 +112,10 @@ class KeptPlan(Plan):
         was, now = self.table.info.cols, table.info.cols
         return all(was[n].type.Flag == now[n].type.Flag for n in at)
 
-    def repeats(self, notes: Sequence[Note]) -> None:
-        """Repeats the warnings of planning in every run."""
-        if notes:
-            self.notes, self.reads_few = tuple(notes), False
-
     def check(self, context: Context) -> None:
         """Raises 1142 if the session may not run the plan, which sessions share."""
         context.demand(self.table, *self.asks)
+
+    @property
+    def tables(self) -> Sequence[Table]:
+        return (self.table,)

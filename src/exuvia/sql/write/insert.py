@@ -78,7 +78,7 @@ from exuvia.sql.result import OutputColumn, Result, Row
 from exuvia.sql.select.relational import plan as plan_relational
 from exuvia.sql.select.relational import scope_of_from
 from exuvia.sql.statement.context import Context
-from exuvia.sql.statement.plan import KeptPlan, Plan
+from exuvia.sql.statement.plan import KeptPlan, KeptTablePlan, Plan
 from exuvia.sql.write.assignments import (
     Assignments,
     ColumnSource,
@@ -415,7 +415,7 @@ def plan(node: Insert, binding: Binding) -> KeptPlan | None:
     return None if node.rows is None else InsertValues(node, node.rows, binding)
 
 
-class InsertValues(KeptPlan):
+class InsertValues(KeptTablePlan):
     locks = True
 
     def __init__(
