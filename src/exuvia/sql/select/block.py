@@ -45,6 +45,7 @@ from exuvia.sql.expr import (
     is_constant,
     walk,
 )
+from exuvia.sql.parse.syntax_error import Misplaced
 from exuvia.sql.parse.text import item_texts
 from exuvia.sql.result import OutputColumn
 from exuvia.sql.select.from_clause import from_clause
@@ -204,6 +205,8 @@ def _after(scope: Scope, clause: str, aliases: dict[str, Expr]) -> Scope:
 
 
 def _items(tree: exp.Select, frame: Frame, scope: Scope) -> list[SelectItem]:
+    if not tree.expressions:
+        raise Misplaced("")
     texts = item_texts(tree)
     items: list[SelectItem] = []
     for n, each in enumerate(tree.expressions):

@@ -89,6 +89,8 @@ def plan_of_shape(node: exp.Query, context: Context, binding: Binding) -> "KeptQ
     assert isinstance(node, exp.Expression)
     if walks.find(node, exp.Lock) is not None:
         return None
+    if not isinstance(node, exp.Select) and walks.find(node, exp.Table) is None:
+        return None  # a list of values, of which no second one has the shape
     build = Build(context, bind_query, binding)
     try:
         query = bind_query(node, build, None, {})
