@@ -42,6 +42,7 @@ def test_an_effective_variable_is_described() -> None:
     shows them beside default, range and scope."""
     text = (ROOT / "docs/releases.md").read_text()
     releases = [*re.findall(r"\| (\d\.\d\.\d) \|", text), __version__[:5]]
+    releases += re.findall(r"## Unreleased \((.*)\)", (ROOT / "CHANGELOG.md").read_text())
     for name in of_kind("effective"):
         found = VARIABLES[name]
         assert re.fullmatch(r"[`A-Z].{15,}\.", found.description), name

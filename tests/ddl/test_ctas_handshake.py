@@ -83,9 +83,9 @@ def test_its_indexes_are_built_and_verified_by_the_job(it, monkeypatch):
     """On the owner's side, by the pipeline; the session's process only writes rows (law 9)."""
     kinds, start = [], Executor.start
 
-    def noted(crew, tag, tasks):
+    def noted(crew, tag, tasks, *more):
         kinds.extend(each.kind for each in tasks)
-        start(crew, tag, tasks)
+        start(crew, tag, tasks, *more)
 
     monkeypatch.setattr(Executor, "start", noted)
     it.load()

@@ -65,9 +65,9 @@ def done(monkeypatch):
     """(kernel, partition) -> spans begun, in the order they came."""
     found, start = [], Executor.start
 
-    def counted(crew, tag, tasks):
+    def counted(crew, tag, tasks, *more):
         found.extend((each.kind, each.order.physical_id) for each in tasks)
-        start(crew, tag, tasks)
+        start(crew, tag, tasks, *more)
 
     monkeypatch.setattr(Executor, "start", counted)
     return found
