@@ -1,6 +1,7 @@
 """The rewrite of a column: the notes of its job, and errors of a kernel that verification finds
 (law 9)."""
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from itertools import count, pairwise
@@ -179,7 +180,7 @@ def test_spans_are_counted_as_they_end() -> None:
     table, plan = changing(store)
     notes = [step.note for step in walk(store, table, plan) if isinstance(step, Running)]
     rewriting = [note for note in notes if note]
-    numbers = [int(note.partition("spans done: ")[2].split(",")[0]) for note in rewriting]
+    numbers = [int(re.split("[,;]", note.partition("spans done: ")[2])[0]) for note in rewriting]
     assert numbers == sorted(numbers)
     assert set(numbers) == {0, 1, 2}
 

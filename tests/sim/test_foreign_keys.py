@@ -8,7 +8,7 @@ from exuvia.sim.foreign_keys import CASES, KEY_PLANS, simulate
 from exuvia.sim.plants import KEY_PLANTS
 from exuvia.sim.world import search
 
-FEW, MANY = 20, 1_500
+FEW, MANY = 40, 1_500
 MOST_SEEDS = 250
 AIMED = {"no evidence fence": ("drop index of parent", "both tables")}
 

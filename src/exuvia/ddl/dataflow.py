@@ -11,14 +11,12 @@ processors, Java and EXUVIA_SPARK_MASTER, whose Spark is not started.
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from exuvia.base.limits import COLD_INLINE
+from exuvia.base.limits import COLD_INLINE, EXCHANGED_ROWS
 from exuvia.catalog.model import DatabaseInfo, TableInfo
 from exuvia.catalog.sysvar import variables
 from exuvia.catalog.table import Table
 from exuvia.kv.transaction import Transaction
 from exuvia.pipeline import engine
-from exuvia.pipeline.kernels.entries import run_rows
-from exuvia.pipeline.kernels.exchange import LEAST_ROWS
 from exuvia.pipeline.reorg import COMPARE, Phase, Reorg
 from exuvia.pipeline.spark import Spark, is_remote, java
 
@@ -107,7 +105,7 @@ def _fill(
     """The backfill of each table in one run, or through sorted runs on disk
     (pipeline/kernels/exchange.py). Both occur if partitions differ."""
     most = min(span_rows, _run(subject, phase.index_ids, span_rows))
-    large = [n for n in subject.counts if subject.spills and n > max(most, LEAST_ROWS)]
+    large = [n for n in subject.counts if subject.spills and n > max(most, EXCHANGED_ROWS)]
     small = [n for n in subject.counts if n not in large]
     each_row = subject.size / max(1, subject.rows)
     if small:
@@ -133,6 +131,8 @@ def _fill(
 
 
 def _run(subject: ReorgRows, index_ids: Sequence[int], span_rows: int) -> int:
+    from exuvia.pipeline.kernels.entries import run_rows  # imports pyarrow, so only on demand
+
     return run_rows(Table(subject.table, 0, subject.database, 0), index_ids, span_rows)
 
 
