@@ -227,8 +227,8 @@ def test_the_examples_of_the_guide(spark_store: SparkStore, session: Session) ->
     values = ", ".join(f"({n}, {n % 50 or 'NULL'}, 'n')" for n in range(1_000))
     run(session, f"INSERT INTO push.orders VALUES {values}")
     guide = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
-    [code] = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
     names: dict[str, Any] = {"spark": spark_store.spark.session(), "url": spark_store.url}
+    code, *_ = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
     exec(code.replace("shop.", "push."), names)
     for name, rows in {"recent": 99, "wanted": 40, "nobody": 20}.items():
         assert len(names[name].collect()) == received(names[name]) == rows

@@ -146,9 +146,10 @@ def test_a_literal_that_decides_the_answers_form_is_part_of_the_shape(numbers: S
 
 
 def test_a_shape_that_no_literal_makes_a_plan_of_is_kept_once(numbers: Session) -> None:
+    computed = "SELECT {} FROM information_schema.schemata LIMIT 1"
     for number in range(5):
-        assert rows(numbers, f"SELECT {number}") == [[number]]
-    assert kept(numbers, "SELECT 77") is REFUSED
+        assert rows(numbers, computed.format(number)) == [[number]]
+    assert kept(numbers, computed.format(77)) is REFUSED
 
 
 @pytest.mark.parametrize(
