@@ -89,8 +89,8 @@ def plan_of_shape(node: exp.Query, context: Context, binding: Binding) -> "KeptQ
     assert isinstance(node, exp.Expression)
     if walks.find(node, exp.Lock) is not None:
         return None
-    if not isinstance(node, exp.Select) and walks.find(node, exp.Table) is None:
-        return None  # a list of values, of which no second one has the shape
+    if walks.find(node, exp.Table) is None and walks.find(node, exp.Placeholder) is not None:
+        return None  # literals alone: a plan for each of them would fill the cache
     build = Build(context, bind_query, binding)
     try:
         query = bind_query(node, build, None, {})
