@@ -10,7 +10,7 @@ from exuvia.ddl import queue
 from exuvia.ddl.job import JobState
 from exuvia.kv import keys
 from exuvia.pipeline import bulk
-from exuvia.sql.session import create_select
+from exuvia.sql.session import create_select, schema_change
 from exuvia.sql.session.session import Session
 from support.world import World, error, rows, run
 
@@ -119,16 +119,44 @@ def test_what_fails_in_a_later_run_leaves_nothing(world, session, by_twos) -> No
     assert rows(session, left)[0][0] > 0, "what was loaded is to be emptied"
 
 
-def test_another_definition_of_the_source_ends_it(world, session, monkeypatch) -> None:
+@pytest.mark.parametrize("kind", ["TABLE", "TABLE IF NOT EXISTS", "TEMPORARY TABLE"])
+def test_a_changed_source_begins_the_statement_again(world, session, monkeypatch, kind) -> None:
+    temporary = kind == "TEMPORARY TABLE"
+    module, name = (schema_change, "_create_temporary") if temporary else (create_select, "_place")
+    began = getattr(module, name)
+    changes = [
+        "ALTER TABLE s MODIFY a BIGINT NOT NULL",
+        "ALTER TABLE s ADD COLUMN c INT NOT NULL DEFAULT 7",
+    ]
+
+    def changed_meanwhile(*arguments):
+        found = None if temporary else began(*arguments)
+        if changes:
+            run(world.session("cs"), changes.pop(0))
+        return began(*arguments) if temporary else found
+
+    monkeypatch.setattr(module, name, changed_meanwhile)
+    run(session, f"CREATE {kind} t SELECT * FROM s")
+    assert not changes
+    assert rows(session, "SELECT id, a, c FROM t ORDER BY id") == [
+        [1, 10, 7],
+        [2, 20, 7],
+        [3, 20, 7],
+    ]
+    shown = rows(session, "SHOW CREATE TABLE t")[0][1]
+    assert "`a` bigint" in shown
+
+
+def test_a_source_without_the_column_ends_it(world, session, monkeypatch) -> None:
     place = create_select._place
 
     def changed_meanwhile(*arguments):
         found = place(*arguments)
-        run(world.session("cs"), "ALTER TABLE s MODIFY a BIGINT NOT NULL")
+        run(world.session("cs"), "ALTER TABLE s DROP COLUMN b")
         return found
 
     monkeypatch.setattr(create_select, "_place", changed_meanwhile)
-    assert error(session, "CREATE TABLE t SELECT * FROM s")[0] == 1412
+    assert error(session, "CREATE TABLE t SELECT b FROM s")[0] == 1054
     assert rows(session, "SHOW TABLES") == [["s"]]
 
 

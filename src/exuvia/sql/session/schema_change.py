@@ -10,6 +10,7 @@ job, and ADMIN WAIT DDL JOBS waits. CREATE TABLE ... AS SELECT loads its rows an
 
 A job may be refused at its first step because of jobs before it in the queue. The statement is then
 built again, and submitted again if it builds another job, or if only a revision had changed (1412).
+CREATE TABLE ... AS SELECT is built again, too, if its query has other columns once rows are read.
 
 As in TiDB a schema change commits the open transaction, unless it is about temporary tables only.
 """
@@ -71,15 +72,19 @@ def change_schema(session: SessionApi, build: Build, node: object, text: str) ->
         session.commit()
     text = unmarked(text)
     change = _built(session, build, node, text)
-    for local_change in change.local:
-        filled = _change_locally(session, local_change)
-        if filled is not None:
-            return filled
     group = session.variable("exuvia_ddl_group")
-    if change.rows is not None:
-        if group:
-            raise ErrUnknown("CREATE TABLE ... AS SELECT cannot be one of a group")
-        return _create_filled(session, change, change.rows)
+    if change.rows is not None and group:
+        raise ErrUnknown("CREATE TABLE ... AS SELECT cannot be one of a group")
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            filled = _filled(session, change)
+            break
+        except Refused as error:  # no table is left
+            if error.code != ErrTableDefChanged.code or attempt == ATTEMPTS:
+                raise
+        change = _built(session, build, node, text)
+    if filled is not None:
+        return filled
     if group or session.variable("exuvia_ddl_async") == "ON":
         return _submitted(session, change)
     ended: list[Note] = []
@@ -99,6 +104,16 @@ def change_schema(session: SessionApi, build: Build, node: object, text: str) ->
     if change.leaves_database:
         session.database = ""
     return Result(affected=change.affected, warnings=notes)
+
+
+def _filled(session: SessionApi, change: Change) -> Result | None:
+    """Applies a change of temporary tables, and loads the rows of a new table. None if no rows are
+    loaded. Raises 1412 if the query has other columns now than when the change was built."""
+    for local_change in change.local:
+        filled = _change_locally(session, local_change)
+        if filled is not None:
+            return filled
+    return None if change.rows is None else _create_filled(session, change, change.rows)
 
 
 def stays_in_transaction(session: SessionApi, node: object) -> bool:
