@@ -460,3 +460,66 @@ def test_accounts_are_in_a_resource_group_and_their_sessions_begin_there(
         rows(root, "ALTER USER renamed RESOURCE GROUP tin")
         rows(root, "DROP USER renamed")
         rows(root, "DROP RESOURCE GROUP tin")
+
+
+def test_kept_plans_of_views_need_the_definers_and_the_readers_privileges(
+    nodes: list[NodeProcess],
+) -> None:
+    """A plan that is kept, and one of the text with a comment, which is planned each time."""
+    texts = ("SELECT * FROM shop.by_definer WHERE id < 9", "SELECT id FROM shop.by_reader, shop.t")
+
+    def outcome(connection: pymysql.Connection, text: str) -> object:
+        try:
+            return rows(connection, text)
+        except pymysql.MySQLError as error:
+            return error.args
+
+    with nodes[0].connect(autocommit=True) as root:
+        for text in (
+            "CREATE TABLE shop.base (id INT PRIMARY KEY, a INT)",
+            "INSERT INTO shop.base VALUES (1, 7)",
+            "CREATE USER maker, looker",
+            "GRANT SELECT ON shop.* TO maker",
+            "GRANT SELECT ON shop.t TO looker",
+            "CREATE DEFINER = maker VIEW shop.by_definer AS SELECT id, a FROM shop.base",
+            "CREATE DEFINER = maker SQL SECURITY INVOKER VIEW shop.by_reader AS"
+            " SELECT a FROM shop.base",
+            "GRANT SELECT ON shop.by_definer TO looker",
+            "GRANT SELECT ON shop.by_reader TO looker",
+            "GRANT INSERT ON shop.base TO looker",  # so it may know of the table
+        ):
+            root.query(text)
+        seen = []
+        with connected(nodes[0], "looker") as looker:
+            for change in (
+                "GRANT SELECT ON shop.base TO looker",
+                "REVOKE SELECT ON shop.base FROM looker",
+                "REVOKE SELECT ON shop.* FROM maker",
+                "GRANT SELECT ON shop.base TO looker",
+                "GRANT SELECT ON shop.* TO maker",
+                "REVOKE SELECT ON shop.* FROM maker",
+                "GRANT SELECT ON shop.base TO maker",
+                "GRANT SELECT (id) ON shop.base TO maker; REVOKE SELECT ON shop.base FROM maker",
+                "GRANT SELECT (a) ON shop.base TO maker",
+                "REVOKE SELECT (a) ON shop.base FROM maker",
+                "GRANT SELECT ON shop.base TO maker",
+                "REVOKE SELECT ON shop.by_definer FROM looker",
+                "GRANT SELECT ON shop.by_definer TO looker",
+                "DROP USER maker",
+            ):
+                for connection in (root, looker):
+                    for text in texts:
+                        outcome(connection, text)
+                for each in change.split("; "):
+                    root.query(each)
+                for connection in (root, looker):
+                    for text in (*texts, *texts):
+                        planned = text.replace("SELECT ", "SELECT /* */ ", 1)
+                        found = outcome(connection, text)
+                        assert found == outcome(connection, planned), (change, text)
+                        seen.append(found)
+        assert [[1, 7]] in seen
+        assert {1142, 1356, 1449} <= {one[0] for one in seen if isinstance(one, tuple)}
+        for text in ("DROP USER looker", "DROP VIEW shop.by_definer, shop.by_reader"):
+            root.query(text)
+        root.query("DROP TABLE shop.base")

@@ -1,7 +1,7 @@
 """Plans of statements: key access where one table is enough, else DuckDB.
 
 exp.Select    read.plan           one table, by key or streamed       cached by shape
-              relational.py       joins, grouping, unions, ...         the tree is cached
+              relational.py       joins, views, grouping, unions, ...  the tree is cached
               LockedQuery         ... FOR UPDATE                      planned each time
 Insert        insert.plan         VALUES                              cached; SELECT is not
 Update        UpdateRows          one table                           cached
@@ -20,6 +20,7 @@ from exuvia.base.mysql_errors import (
     ErrNoSuchTable,
     ErrNotSupportedYet,
     ErrTableaccessDenied,
+    ErrViewInvalid,
 )
 from exuvia.sql import walks
 from exuvia.sql.access.ranger import expressions_of
@@ -47,7 +48,10 @@ from exuvia.sql.write.update_delete import (
 )
 
 NOT_KEPT = Result()
-_LACKING = {error.code for error in (ErrBadDB, ErrBadField, ErrNoSuchTable, ErrKeyDoesNotExist)}
+_LACKING = {
+    error.code
+    for error in (ErrBadDB, ErrBadField, ErrNoSuchTable, ErrKeyDoesNotExist, ErrViewInvalid)
+}
 
 
 def plan(node: Statement | exp.Query, context: Context, stored: bool = False) -> Plan:

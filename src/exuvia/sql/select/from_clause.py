@@ -75,7 +75,7 @@ from exuvia.sql.select.tree import (
     QueryTree,
     TableRef,
 )
-from exuvia.sql.statement.context import Context
+from exuvia.sql.statement.context import INVOKER, Context
 
 
 class Mark(NamedTuple):
@@ -114,7 +114,6 @@ def shown_order(
 
 # -- views -----------------------------------------------------------------------------------------
 
-INVOKER = 1  # of information_schema/tables.py's SECURITIES
 REPLACED = "replaced view"  # in a context's memory: (id, error) of the view that is being replaced
 _GONE = frozenset(
     {
@@ -159,26 +158,21 @@ def bound_view(table: Table, view: ViewInfo, build: Build) -> QueryTree:
     replaced = build.context.memory.get(REPLACED, (0, None))
     if table.info.id == replaced[0]:
         raise replaced[1]
-    if table.info.id in build.views:
+    if any(table.info.id == view_id for view_id, _ in build.views):
         raise ErrViewRecursive(*place)
     tree = parse_one(view.view_select)
     handles, build.handles = build.handles, False
-    build.views.append(table.info.id)
     context = build.context
-    definers = context.definers
-    if view.view_security != INVOKER:
-        context.definers = [*definers, context.rights_of_definer(view.view_definer)]
-    context.in_views += 1
+    build.views.append((table.info.id, view))
     try:
-        assert isinstance(tree, exp.Expression)
-        query = build.bind(tree, None, {})
+        with context.within([view]):
+            assert isinstance(tree, exp.Expression)
+            query = build.bind(tree, None, {})
     except Refused as error:
-        denied = context.definers and error.code in _DENIED
+        denied = error.code in _DENIED and (context.definers or view.view_security != INVOKER)
         gone = denied or (error.code in _GONE and error is not replaced[1])
         raise ErrViewInvalid(*place) if gone else error from None
     finally:
-        context.definers = definers
-        context.in_views -= 1
         build.views.pop()
         build.handles = handles
     if len(query.columns) != len(table.info.cols):
@@ -429,10 +423,10 @@ class _From:
         frame = self.frame
         table = frame.build.binding.table(tree.db, tree.name)
         frame.build.context.demand(table, "SELECT")
+        views = tuple(view for _, view in frame.build.views)
+        frame.build.tables.append(NamedTable(table, tree.db, tree.name, views))
         if table.info.view is not None:
-            frame.build.must_not_keep()
             return self._view(table, table.info.view, alias)
-        frame.build.tables.append(NamedTable(table, tree.db, tree.name))
         fields = fields_of(table, alias)
         scan = TableScan(frame.build.name(), table, alias)
         scan.path = self._path(tree, scan, fields, alias)

@@ -33,6 +33,7 @@ from typing import Any, NoReturn
 from sqlglot import exp
 
 from exuvia.base import interruption
+from exuvia.base.errors import Refused
 from exuvia.base.interruption import apart_until
 from exuvia.base.memory import quota_of, size_of_rows
 from exuvia.base.mysql_errors import (
@@ -63,7 +64,7 @@ from exuvia.sql.select.scan import HANDLE_NAME, Scan, name_columns
 from exuvia.sql.select.stream import CompiledQueries, streamed
 from exuvia.sql.select.trace import Trace
 from exuvia.sql.select.tree import Block, Build, NamedTable, NotKept, QueryTree, With
-from exuvia.sql.statement.context import Context
+from exuvia.sql.statement.context import INVOKER, Context
 from exuvia.sql.statement.plan import KeptPlan, Plan
 
 BATCH_ROWS, LONG_BATCH_ROWS = 2_000, 64  # the second where texts may be long
@@ -84,8 +85,8 @@ def plan(
 
 
 def plan_of_shape(node: exp.Query, context: Context, binding: Binding) -> "KeptQuery | None":
-    """The plan of a query for all statements of its shape. None if the tree depends on literals, on
-    views or on rows that are computed, or if the query locks rows. Raises Refused."""
+    """The plan of a query for all statements of its shape. None if the tree depends on literals or
+    on rows that are computed, or if the query locks rows. Raises Refused."""
     assert isinstance(node, exp.Expression)
     if walks.find(node, exp.Lock) is not None:
         return None
@@ -349,15 +350,21 @@ class KeptQuery(KeptPlan):
         self._shifted = [n for n, c in enumerate(query.columns) if is_shifted(c.type, zone)]
 
     def fresh(self, context: Context) -> bool:
-        return all(context.means(named.database, named.name, named.table) for named in self._tables)
+        return all(
+            _is_same_in_view(named, context)
+            if named.views
+            else context.means(named.database, named.name, named.table)
+            for named in self._tables
+        )
 
     def check(self, context: Context) -> None:
         for named in self._tables:
-            context.demand(named.table, *self.asks)
+            if all(view.view_security == INVOKER for view in named.views):
+                context.demand(named.table, *self.asks)
 
     @property
     def tables(self) -> Sequence[Table]:
-        return [named.table for named in self._tables]
+        return [named.table for named in self._tables if named.table.info.view is None]
 
     def run(self, context: Context) -> Result:
         rows = self._compiled.run(context)
@@ -368,6 +375,21 @@ class KeptQuery(KeptPlan):
             return own_plan.run(context)
         _shift(rows, self._shifted, context.zone)
         return Result(self.columns, _claimed(rows, self.columns, context))
+
+
+def _is_same_in_view(named: NamedTable, context: Context) -> bool:
+    """Whether a name in a view means the same table, which the definer may read. If not, the query
+    is planned again, and that raises the view's error."""
+    try:
+        with context.within(named.views):
+            if not context.means(named.database, named.name, named.table):
+                return False
+            if not context.definers:
+                return True
+            context.demand(named.table, "SELECT")
+            return not context.rights.by_columns  # those are checked while a query is planned
+    except Refused:
+        return False
 
 
 def _shift(rows: Sequence[Row], places: Sequence[int], zone: tzinfo | None) -> None:

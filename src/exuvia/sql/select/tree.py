@@ -30,6 +30,7 @@ import msgspec
 from sqlglot import exp
 
 from exuvia.base.types import FieldType
+from exuvia.catalog.model import ViewInfo
 from exuvia.catalog.table import Table
 from exuvia.sql import walks
 from exuvia.sql.access.filtering import whole
@@ -252,11 +253,13 @@ class NotKept(Exception):
 
 
 class NamedTable(NamedTuple):
-    """A stored table. `database`: as written, "" for the current one."""
+    """A stored table or view. `database`: as written, "" for the current one. `views`: those whose
+    query names it, the outermost first."""
 
     table: Table
     database: str
     name: str
+    views: tuple[ViewInfo, ...] = ()
 
 
 class Build:
@@ -265,7 +268,7 @@ class Build:
 
     Every table reference has a name that is unique in the statement, so that a correlated subquery
     simply names the outer one's columns. `handles`: stored tables have a column HANDLE_NAME.
-    `views`: ids of the views that are being bound, the outermost first. `keeps`: the tree is for
+    `views`: those that are being bound, the outermost first. `keeps`: the tree is for
     all statements of a shape. It then depends on the session by the facts of `binding` alone."""
 
     def __init__(
@@ -280,7 +283,7 @@ class Build:
         self.scans: list[Scan] = []
         self.blocks: list[Block] = []
         self.handles = False
-        self.views: list[int] = []
+        self.views: list[tuple[int, ViewInfo]] = []  # with the view's id
         self._names = count()
 
     def bind(self, tree: Any, parent: "Frame | None", commons: Commons) -> QueryTree:

@@ -16,7 +16,7 @@ statement locks rows: for writes and reads FOR UPDATE, except in an optimistic t
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import tzinfo
 from decimal import Decimal
 from enum import IntEnum
@@ -35,7 +35,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import FieldType, Value, packed_moment
 from exuvia.catalog.autoid import TableIds
 from exuvia.catalog.infoschema import Schemas
-from exuvia.catalog.model import ColumnInfo, Definer, SchemaState, TableInfo
+from exuvia.catalog.model import ColumnInfo, Definer, SchemaState, TableInfo, ViewInfo
 from exuvia.catalog.table import Table
 from exuvia.catalog.temporal import shift_zone
 from exuvia.events.change_log import ReadTime
@@ -290,6 +290,7 @@ class SessionApi(Protocol):
         """Restores the node's services after the last temporary table was dropped."""
 
 
+INVOKER = 1  # a view's security: its reader needs the privileges
 _USED = frozenset({SchemaState.PUBLIC, SchemaState.WRITE_ONLY})
 
 
@@ -388,6 +389,22 @@ class Context(Execution):
     def _reader(self) -> int:
         """Identity of the definer's rights, 0 for the session. The accounts hold those rights."""
         return id(self.definers[-1]) if self.definers else 0
+
+    @contextmanager
+    def within(self, views: Sequence[ViewInfo]) -> Iterator[None]:
+        """Within this context, names are those of the innermost view's query, and the rights those
+        of its definer. Raises 1449."""
+        definers = self.definers
+        self.in_views += len(views)
+        try:
+            for view in views:
+                if view.view_security != INVOKER:
+                    rights = self.rights_of_definer(view.view_definer)
+                    self.definers = [*self.definers, rights]
+            yield
+        finally:
+            self.definers = definers
+            self.in_views -= len(views)
 
     def rights_of_definer(self, definer: Definer) -> Rights:
         """The privileges of a view's definer.
