@@ -116,6 +116,9 @@ APPLICATIONS = {
             ("mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"),
         ),
     ),
+    "mariadb-java": Application(
+        ("java", "apt-get", "dpkg"), (("sh", "-ec", _UNPACK, "sh", "libmariadb-java"),)
+    ),
     "mydumper": _debian("mydumper"),
     "percona-toolkit": _debian("percona-toolkit"),
     "mediawiki": _php("mediawiki", "mediawiki-classes"),
