@@ -190,3 +190,18 @@ def test_the_feed_as_a_batch_and_as_a_stream_that_continues_where_it_stopped(
     told(before + 3)
     again = stream()
     assert [kind for _, _, kind in again] == ["drop table"]
+
+
+def test_alter_table_of_spark_leaves_the_store_as_it_was(spark_store, session):
+    """The trap of docs/spark.md, and the way out of it."""
+    run(session, "CREATE TABLE trap (id INT PRIMARY KEY)")
+    spark = spark_store.spark.session()
+    spark.sql(
+        f"CREATE TABLE trapped USING exuvia OPTIONS (url '{spark_store.url}', dbtable 'shop.trap')"
+    )
+    spark.sql("ALTER TABLE trapped ADD COLUMN extra INT")
+    assert spark.table("trapped").columns == ["id", "extra"]
+    spark.sql("DROP TABLE trapped")
+    assert [row[0] for row in rows(session, "SHOW COLUMNS FROM trap")] == ["id"]
+    run(session, "ALTER TABLE trap ADD COLUMN extra INT")
+    assert load(spark_store, dbtable="shop.trap").columns == ["id", "extra"]
