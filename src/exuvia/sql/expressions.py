@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from exuvia.base.types import Family, FieldType, TypeCode, Value
 from exuvia.catalog.collation import collation
-from exuvia.catalog.decimals import whole
+from exuvia.catalog.decimals import WIDE, whole
 from exuvia.catalog.model import ColumnInfo
 from exuvia.sql.bind.bind import bind, bind_condition
 from exuvia.sql.bind.binding import Binding
@@ -180,7 +180,9 @@ def _literal(tree: Tree) -> Value:
         return _literal(tree.this)
     if isinstance(tree, exp.Neg):
         inner = _literal(tree.this)
-        return -inner if isinstance(inner, int | float | Decimal) else _NO_LITERAL
+        if isinstance(inner, Decimal):
+            return WIDE.minus(inner)  # Python's own minus rounds to 28 digits
+        return -inner if isinstance(inner, int | float) else _NO_LITERAL
     if isinstance(tree, exp.Literal):
         return _text(tree.name) if tree.is_string else _number(tree.name)
     if isinstance(tree, exp.Boolean):

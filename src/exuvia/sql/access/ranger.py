@@ -81,7 +81,8 @@ class _Mark:
 INEXACT: Final = _Mark()
 NOTHING: Final = _Mark()
 
-_WHOLE = re.compile(r"[+-]?\d{1,15}").fullmatch
+_WHOLE = re.compile(r"[+-]?\d{1,20}").fullmatch
+_EXACT = re.compile(r"[+-]?\d{1,65}(\.\d{1,30})?").fullmatch
 _NUMBER = re.compile(r"[+-]?\d{1,15}(\.\d{1,15})?").fullmatch
 _MOMENT = FieldType(Tp=TypeCode.DATETIME, Flen=26, Decimal=6)
 _TIME = FieldType(Tp=TypeCode.TIME, Flen=17, Decimal=6)
@@ -136,7 +137,7 @@ def _whole(value: object) -> int | None:
 
 def _decimal(value: Value, kind: FieldType) -> Value:
     if isinstance(value, str):
-        return Decimal(value) if _NUMBER(value) else INEXACT
+        return Decimal(value) if _EXACT(value) else INEXACT
     return Decimal(value) if isinstance(value, int | Decimal) else INEXACT
 
 

@@ -9,12 +9,14 @@ exact numbers            DECIMAL
 a date or time with a string                        the date or time
 a date with a number that is constant               the date: the number is that of a date, or has
                                                     its place among the dates as numbers
+an exact number with a text that is constant        the exact number, with all digits of the text
 all others               DOUBLE
 
 Choices are CASE, IF, COALESCE and similar calls: several values, one type.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
 from typing import Any
 
 from msgspec.structs import replace as evolve
@@ -114,7 +116,7 @@ def comparable(arguments: Sequence[Expr], operation: str) -> tuple[tuple[Expr, .
         return tuple(to_text(argument, collate) for argument in arguments), collate
     if families <= types.WHOLE:
         return tuple(arguments), "binary"
-    numbers = [to_number(argument) for argument in arguments]
+    numbers = [to_number(argument) for argument in _in_full(arguments)]
     if any(argument.family is Family.FLOAT for argument in numbers):
         return tuple(to_double(argument) for argument in numbers), "binary"
     return tuple(numbers), "binary"
@@ -130,6 +132,44 @@ def _in_digits(expr: Expr) -> Expr:
     return fold(
         Call(type=expr.type, coercibility=expr.coercibility, function="round", arguments=arguments)
     )
+
+
+def _in_full(arguments: Sequence[Expr]) -> Sequence[Expr]:
+    """Constant texts as exact numbers, if an exact number that is not constant is compared.
+
+    As DOUBLEs, neighbours of a BIGINT beyond 2**53 would be equal to its text."""
+    sizes = [
+        _WHOLE_SIZE if argument.family in types.WHOLE else types.precision_of(argument.type)
+        for argument in arguments
+        if argument.family in _EXACT and not is_constant(argument)
+    ]
+    if not sizes or any(argument.family is Family.FLOAT for argument in arguments):
+        return arguments
+    most = max(precision - scale for precision, scale in sizes) + 1
+    scale = max(scale for _, scale in sizes)
+    precision = _FEW_DIGITS if most + scale <= _FEW_DIGITS else types.MOST_DIGITS
+    kind = types.decimal(precision, max(scale, min(types.MOST_SCALE, precision - most)))
+    return [_exact_number(argument, kind) for argument in arguments]
+
+
+_EXACT = (*types.WHOLE, Family.DECIMAL)
+_WHOLE_SIZE = 20, 0
+_FEW_DIGITS = 38  # DuckDB's longest DECIMAL
+
+
+def _exact_number(expr: Expr, kind: FieldType) -> Expr:
+    if expr.family not in (Family.STRING, Family.BYTES) or not is_constant(expr):
+        return expr
+    if isinstance(expr, Constant) and expr.hexadecimal:
+        return expr
+    number = fold(Call(type=kind, function="exact_number", arguments=(expr,)))
+    value = number.value if isinstance(number, Constant) else None
+    if not isinstance(value, Decimal) or value != value.to_integral_value():
+        return number
+    digits = int(value)
+    if not -(1 << 63) <= digits < 1 << 64:
+        return number
+    return Constant(type=types.UNSIGNED if digits >> 63 > 0 else types.BIGINT, value=digits)
 
 
 def is_year(expr: Expr) -> bool:

@@ -326,18 +326,25 @@ def caster(source: FieldType, target: FieldType, hexadecimal: bool = False) -> C
 
 def number_from_text(text: str, env: Env, what: str = "DOUBLE") -> float:
     """The number at the beginning of a text; 1292 if more follows. Blanks alone are 0."""
-    match = _NUMBER.match(text)
-    if match is None and not text.strip():
-        return 0.0
-    if match is None or match.end() != len(text):
-        env.warn(ErrTruncatedWrongValue, what, text)
-    if match is None:
-        return 0.0
-    number = float(match[1])
+    number = float(_digits_of(text, env, what))
     if number in (math.inf, -math.inf):
         env.warn(ErrTruncatedWrongValue, what, text)
         return math.copysign(sys.float_info.max, number)
     return number
+
+
+def exact_from_text(text: str, env: Env) -> Decimal:
+    """As `number_from_text`, with all digits."""
+    return parsed(_digits_of(text, env, "DOUBLE"))
+
+
+def _digits_of(text: str, env: Env, what: str) -> str:
+    match = _NUMBER.match(text)
+    if match is None and not text.strip():
+        return "0"
+    if match is None or match.end() != len(text):
+        env.warn(ErrTruncatedWrongValue, what, text)
+    return "0" if match is None else match[1]
 
 
 def _to_double(source: FieldType, target: FieldType, hexadecimal: bool) -> Caster | None:

@@ -26,7 +26,7 @@ import math
 import operator
 import re
 from collections.abc import Callable
-from decimal import ROUND_DOWN, Decimal
+from decimal import ROUND_05UP, ROUND_DOWN, Decimal
 from functools import partial
 
 from exuvia.base.interruption import check
@@ -38,6 +38,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import Family, Value
 from exuvia.catalog import temporal
 from exuvia.catalog.collation import collation, weights
+from exuvia.catalog.decimals import WIDE, unscaled
 from exuvia.catalog.temporal import shift_zone
 from exuvia.sql.env import Compiled, Env, Maker, Row
 from exuvia.sql.evaluate import match as evaluate_match
@@ -47,6 +48,7 @@ from exuvia.sql.evaluate.cast import (
     LEAST_INT,
     MOST_INT,
     MOST_UINT,
+    exact_from_text,
     moment_from_text,
     moment_of,
     moment_or_time,
@@ -60,7 +62,14 @@ from exuvia.sql.functions import json_functions
 from exuvia.sql.functions import moment as moments
 from exuvia.sql.functions.dates import limited_time
 from exuvia.sql.functions.text import find_text
-from exuvia.sql.types import DIVISION_DIGITS, NUMERIC, TEMPORAL, family_of, fraction_digits
+from exuvia.sql.types import (
+    DIVISION_DIGITS,
+    NUMERIC,
+    TEMPORAL,
+    family_of,
+    fraction_digits,
+    precision_of,
+)
 
 _MOST_WHOLE = 81  # digits before the point: nine words of nine digits
 
@@ -851,8 +860,31 @@ def _bits_of(call: Call, arguments: list[Compiled]) -> Compiled:
     return run
 
 
+def _exact_number(call: Call, arguments: list[Compiled]) -> Compiled:
+    """The number at the beginning of a text, exact up to the digits of the call's type.
+
+    A number beyond the type is its bound. Digits beyond the scale are rounded away from a number
+    that has fewer digits, so the result is not equal to it."""
+    inner, text = arguments[0], text_of(call.arguments[0].type)
+    precision, scale = precision_of(call.type)
+    most = unscaled(10**precision - 1, scale)
+    unit = Decimal(1).scaleb(-scale)
+
+    def run(row: Row, env: Env) -> Decimal | None:
+        value = inner(row, env)
+        if value is None:
+            return None
+        number = exact_from_text(text(value), env)
+        if number.copy_abs() >= most:
+            return most.copy_sign(number)
+        return number.quantize(unit, ROUND_05UP, WIDE)
+
+    return run
+
+
 OPERATORS: dict[str, Maker] = {
     "bits_of": _bits_of,
+    "exact_number": _exact_number,
     "whole_year": _whole_year,
     **LOGIC,
     **ARITHMETIC,

@@ -173,7 +173,7 @@ def _of_bound(expr: Expr, name: Naming, context: Context, leaf: Leaf | None) -> 
     if isinstance(expr, Aggregate):
         return ConstantText(_aggregate(expr, of))
     if isinstance(expr, Call):
-        if expr.function in ("at_zone", "place_of_number"):
+        if expr.function in ("at_zone", "place_of_number", "exact_number"):
             return of(expr.arguments[0])
         arguments = tuple(map(of, expr.arguments))
         if expr.function == "like":
