@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench import growth, latency_timeline, report, tuning
+from bench import growth, latency_timeline, report, spark_read, tuning
 from bench.products import PRODUCTS, Exuvia, Meter
 from bench.workloads import WORKLOADS, Notes, Sizes
 
@@ -258,3 +258,16 @@ def test_the_first_page_has_the_figures_of_the_recorded_run(tmp_path: Path) -> N
     latency_timeline.draw(results, tmp_path / "again.svg")
     assert (tmp_path / "again.svg").read_text() == latency_timeline.PICTURE.read_text()
     ET.parse(latency_timeline.PICTURE)
+
+
+def test_spark_reads_are_compared_with_parquet(tmp_path):
+    url = f"lmdb://{tmp_path / 'store'}"
+    file = spark_read.filled(url, tmp_path, 500)
+    for columns in spark_read.WAYS.values():
+        assert spark_read.by_reader(url, columns) == 500
+        assert spark_read.by_parquet(file, columns) == 500
+    calls = []
+    lines = list(spark_read.measured(500, 2, calls.append, lambda columns: None))
+    assert calls == ["", "", "", "k", "k", "k"] and len(lines) == 2
+    assert all("us a row, parquet" in line for line in lines)
+    spark_read.table.close_store(url)

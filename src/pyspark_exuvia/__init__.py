@@ -13,7 +13,7 @@
     dbtable   database.table                                    a batch read
     columns   a, b                                              only these, in this order
     numPartitions   number of spans the table is cut into       default: by size
-    fetchsize       rows of one Arrow batch                     10,000
+    fetchsize       most rows of one Arrow batch                10,000
     feed      "ddl": schema changes instead of a table          batch or stream
               "rows": changes of the rows of `dbtable`          batch or stream; changes.py
     startingPosition   where the feed begins                    schema changes: the oldest retained;

@@ -23,7 +23,6 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import date
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -37,18 +36,18 @@ from exuvia.base.mysql_errors import ErrBadField, ErrOptOnTemporaryTable, ErrTab
 from exuvia.base.types import Family, FieldType, TypeCode, unpack_date, unpack_datetime
 from exuvia.catalog import decimals
 from exuvia.catalog.codec import row_batch
-from exuvia.catalog.columns import Vector, array_of
+from exuvia.catalog.columns import Array, Vector, array_of
 from exuvia.catalog.convert.values import to_text
 from exuvia.catalog.infoschema import Schemas
 from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.reader import handle_of_entry
 from exuvia.catalog.table import Table
-from exuvia.catalog.temporal import is_date
-from exuvia.kv.packet import Snapshot, Span, is_live
+from exuvia.kv.packet import RawRun, Snapshot, Span, is_live
 from exuvia.kv.store import Store, open_store
 from exuvia.kv.transaction import ManagedTransaction, Transaction
 from exuvia.node.assemble import EVALUATOR
 from exuvia.pipeline import moment
+from exuvia.pipeline.kernels.entries import runs_of
 from exuvia.pipeline.moment import view_of
 from exuvia.sql.access.choose import shown_indexes
 from pyspark_exuvia.errors import shows_errors, wrong_option
@@ -90,7 +89,7 @@ def opened(options: Mapping[str, str]) -> Iterator[Store]:
 # -- columns ---------------------------------------------------------------------------------------
 
 _AS_TEXT = (TypeCode.ENUM, TypeCode.SET)
-_EPOCH_DAYS = date(1970, 1, 1).toordinal()
+_MONTHS = 12
 _MOST_DIGITS = 38
 
 
@@ -156,13 +155,18 @@ def spark_array(vector: Vector) -> pa.Array:
     """Returns a decoded column as the Arrow array of its `spark_type`."""
     field = vector.field
     if field.Tp in _AS_TEXT or field.family == Family.TIME:
-        texts = [None if v is None else to_text(v, field) for v in vector.to_list()]
-        return pa.array(texts, pa.string())
+        return _texts(vector)
     if field.family == Family.DATE:
-        return _mapped(vector, _days, pa.date32())
+        days, is_invalid = _days(vector.values)
+        return pa.array(days.astype(np.int32), mask=_either(is_invalid, vector.nulls)).cast(
+            pa.date32()
+        )
     if field.family == Family.DATETIME:
         zone = "UTC" if field.Tp == TypeCode.TIMESTAMP else None
-        return _mapped(vector, packed_micros, pa.timestamp("us", zone))
+        micros, is_invalid = _micros(vector.values)
+        return pa.array(micros, mask=_either(is_invalid, vector.nulls)).cast(
+            pa.timestamp("us", zone)
+        )
     if _is_boolean(field):
         return pa.array(vector.values != 0, mask=vector.nulls)
     if field.Tp == TypeCode.BIT:
@@ -186,31 +190,44 @@ def _bits(vector: Vector, size: int) -> pa.Array:
     return pa.compute.if_else(pa.array(vector.nulls), pa.scalar(None, pa.binary()), values)
 
 
-def _mapped(vector: Vector, convert: Any, kind: pa.DataType) -> pa.Array:
-    """Converts each distinct packed value once, because dates repeat."""
+def _texts(vector: Vector) -> pa.Array:
+    """Returns the texts of ENUM, SET and TIME. Each distinct value is converted once."""
+    field = vector.field
     distinct, at = np.unique(vector.values, return_inverse=True)
-    converted = pa.array([convert(int(packed)) for packed in distinct], kind)
-    values = converted.take(pa.array(at))
+    values = Vector(field, distinct, None).to_list()
+    texts = pa.array([to_text(value, field) for value in values], pa.string()).take(pa.array(at))
     if vector.nulls is None:
-        return values
-    return pa.compute.if_else(pa.array(vector.nulls), pa.scalar(None, kind), values)
+        return texts
+    return pa.compute.if_else(pa.array(vector.nulls), pa.scalar(None, pa.string()), texts)
 
 
-def _days(packed: int) -> int | None:
-    """Returns days since 1970, or None if the value is not a calendar date."""
-    year, month, day = unpack_date(packed)
-    if not year or not is_date(year, month, day, zero_allowed=False):
-        return None
-    return date(year, month, day).toordinal() - _EPOCH_DAYS
+def _either(is_invalid: Array, nulls: Array | None) -> Array:
+    return is_invalid if nulls is None else is_invalid | nulls
+
+
+def _days(packed: Array) -> tuple[Array, Array]:
+    """Returns packed dates as days since 1970 (int64), and a mask of those that are no date of the
+    calendar. Their days mean nothing."""
+    wide: Any = packed.astype(np.int64)
+    year, month, day = map(np.asarray, unpack_date(wide))
+    first = ((year - 1970) * 12 + month - 1).astype("M8[M]")
+    dates = first.astype("M8[D]") + (day - 1)
+    is_date = (year > 0) & (month > 0) & (month <= _MONTHS) & (day > 0)
+    return dates.astype(np.int64), ~(is_date & (dates.astype("M8[M]") == first))
+
+
+def _micros(packed: Any) -> tuple[Array, Array]:
+    """Returns packed DATETIMEs as microseconds since 1970, and the mask of `_days`."""
+    date, hour, minute, second, micro = map(np.asarray, unpack_datetime(packed))
+    days, is_invalid = _days(date)
+    minutes = (days * 24 + hour) * 60 + minute
+    return (minutes * 60 + second) * 1_000_000 + micro, is_invalid
 
 
 def packed_micros(packed: int) -> int | None:
     """Returns a packed DATETIME as microseconds since 1970, or None if it has no calendar date."""
-    day, hour, minute, second, micro = unpack_datetime(packed)
-    days = _days(day)
-    if days is None:
-        return None
-    return ((days * 24 + hour) * 60 + minute) * 60_000_000 + second * 1_000_000 + micro
+    micros, is_invalid = _micros(np.array([packed]))
+    return None if is_invalid[0] else int(micros[0])
 
 
 def _may_be_null(column: ColumnInfo) -> bool:
@@ -334,13 +351,13 @@ class TableReader(DataSourceReader):
                 choice = self._as_planned(store, view, task.table_id)
                 for physical_id, span in task.ranges:
                     part = _part(choice.table, physical_id)
+                    runs: Iterator[list[bytes] | RawRun] = runs_of(view, span)
                     if task.index_id:
-                        chunks = _rows_by_index(view, part, task.index_id, span, rows)
-                    else:
-                        chunks = view.chunks(span, rows)
-                    for keys, raws in chunks:
-                        decoded = row_batch.decode(part, keys, raws, view.skip, choice.positions)
-                        yield batch_of(choice, decoded)
+                        runs = _rows_by_index(view, part, task.index_id, span, rows)
+                    for run in runs:
+                        decoded = row_batch.decode(part, [], run, view.skip, choice.positions)
+                        batch = batch_of(choice, decoded)
+                        yield from (batch.slice(at, rows) for at in range(0, len(run), rows))
             finally:
                 view.close()
 
@@ -381,7 +398,7 @@ def _part(table: Table, physical_id: int) -> Table:
 
 def _rows_by_index(
     view: Snapshot, table: Table, index_id: int, span: Span, rows: int
-) -> Iterator[tuple[list[bytes], list[bytes]]]:
+) -> Iterator[list[bytes]]:
     """Yields the rows that index entries point to, all from the view."""
     index = next(
         (candidate for candidate in shown_indexes(table.info) if candidate.id == index_id), None
@@ -395,8 +412,7 @@ def _rows_by_index(
             payload = raw[skip:]
             if is_live(payload):
                 row_keys.append(prefix + handle_of_entry(form, key, payload))
-        there = view.get_many(row_keys)
-        yield list(there), list(there.values())
+        yield list(view.get_many(row_keys).values())
 
 
 def batch_of(choice: Choice, decoded: row_batch.Columns, nullable: bool = False) -> pa.RecordBatch:
