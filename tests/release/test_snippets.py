@@ -233,6 +233,9 @@ AFTER = {
         "assert (globals().get('rows') or customers).count() == 2\n"
     ),
     "recent = orders": "assert [each.count() for each in (recent, wanted, nobody)] == [1, 2, 0]\n",
+    "pyspark_exuvia.attach(": (
+        "assert (big.count(), spark.table('orders').count()) == (0, 2) and jobs.count()\n"
+    ),
     "one_moment(": "assert spark.read.parquet('/backups/orders').count() == 2\n",
 }  # fmt: skip
 """What has to hold behind a snippet of Python that has this in it."""
