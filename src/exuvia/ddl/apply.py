@@ -234,8 +234,8 @@ def _publish(step: _Step, effects: list[Publish]) -> None:
 
 def _leave_ranges(step: _Step, effects: list[DeleteRange]) -> None:
     first = delete_ranges.free_ordinal(step.txn, step.job.id)
-    for ordinal, left in enumerate(effects, first):
-        delete_ranges.add_range(step.txn, step.job.id, ordinal, left, step.decision.before.now)
+    for ordinal, new_range in enumerate(effects, first):
+        delete_ranges.add_range(step.txn, step.job.id, ordinal, new_range, step.decision.before.now)
 
 
 def _restore_ranges(step: _Step, effects: list[RestoreRanges]) -> None:

@@ -100,11 +100,11 @@ def last_ordinal(txn: Transaction, job_id: int) -> int:
     return keys.read_i64(newest[0]) & ((1 << _ORDINAL_BITS) - 1)
 
 
-def range_reached(txn: Transaction, left: PendingRange, start: bytes) -> None:
+def range_reached(txn: Transaction, pending: PendingRange, start: bytes) -> None:
     """Store that everything of the range below that key is removed."""
-    row = [*left.row]
+    row = [*pending.row]
     row[_START] = start.hex()
-    writer.update(txn, system_table(txn, "gc_delete_range"), left.handle, left.row, row)
+    writer.update(txn, system_table(txn, "gc_delete_range"), pending.handle, pending.row, row)
 
 
 # -- recovery --------------------------------------------------------------------------------------
@@ -137,8 +137,8 @@ def restore_ranges(txn: Transaction, job_id: int) -> None:
 
     Conflicts with a transaction that empties one of them at the same time.
     """
-    for left in list(scan_ranges(txn, _span_of(txn, job_id))):
-        writer.delete(txn, system_table(txn, "gc_delete_range"), left.handle, left.row)
+    for pending in list(scan_ranges(txn, _span_of(txn, job_id))):
+        writer.delete(txn, system_table(txn, "gc_delete_range"), pending.handle, pending.row)
 
 
 def _span_of(txn: Transaction, job_id: int, name: str = "gc_delete_range") -> Span:

@@ -181,8 +181,8 @@ def tables_are_gone(job: Job, snapshot: CatalogSnapshot) -> Refused | None:
 def _unless_all_are_left(
     job: Job, ranges: tuple[DeleteRange, ...], snapshot: CatalogSnapshot
 ) -> Refused | None:
-    left = snapshot.fact(UntouchedRanges(recalled_job_of(job)))
-    if set(ranges) <= set(left):
+    untouched = snapshot.fact(UntouchedRanges(recalled_job_of(job)))
+    if set(ranges) <= set(untouched):
         return None
     until = timestamp_text(snapshot.now)
     return ErrSnapshotTooOld.with_text(f"snapshot is older than GC safe point {until}")
