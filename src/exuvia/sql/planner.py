@@ -5,9 +5,9 @@ exp.Select    read.plan           one table, by key or streamed       cached by 
               LockedQuery         ... FOR UPDATE                      planned each time
 Insert        insert.plan         VALUES                              cached; SELECT is not
 Update        UpdateRows          one table                           cached
-              UpdateFound         several tables, subqueries          planned each time
+              UpdateFound         several tables, subqueries          cached
 Delete        DeleteRows          one table                           cached
-              DeleteFound         several tables, subqueries          planned each time
+              DeleteFound         several tables, subqueries          cached
 """
 
 from sqlglot import exp
@@ -26,7 +26,7 @@ from exuvia.sql import walks
 from exuvia.sql.access.ranger import expressions_of
 from exuvia.sql.bind.binding import Binding
 from exuvia.sql.nodes import Delete, Insert, IntoFile, Statement, Update
-from exuvia.sql.parse.literals import deciding_a_type, number_placeholders, position_of
+from exuvia.sql.parse.literals import deciding_a_type, found_in, number_placeholders, position_of
 from exuvia.sql.parse.text import parse
 from exuvia.sql.result import Result
 from exuvia.sql.select import read, relational
@@ -128,10 +128,10 @@ def _plan(node: Statement | exp.Query, context: Context, stored: bool = False) -
         node, more = insert.with_selected(insert.with_numbers(node, context.binding), context)
         assert node.query is not None
         return insert.InsertQuery(node, _plan(node.query, context, stored=True), context, more)
-    if isinstance(node, Update):
-        return UpdateFound(node, context)
-    if isinstance(node, Delete):
-        return DeleteFound(node, context)
+    if isinstance(node, Update | Delete):
+        found_plan = _plan_by_query(node, context.binding)
+        found_plan.check(context)
+        return found_plan
     raise ErrNotSupportedYet(type(node).__name__)
 
 
@@ -147,6 +147,10 @@ def _cacheable(
     if isinstance(node, Delete):
         return None if needs_query(node) else DeleteRows(node, binding)
     return None
+
+
+def _plan_by_query(node: Update | Delete, binding: Binding) -> UpdateFound | DeleteFound:
+    return UpdateFound(node, binding) if isinstance(node, Update) else DeleteFound(node, binding)
 
 
 def plan_shape(
@@ -178,6 +182,9 @@ def plan_shape(
             kept_plan = _cacheable(limited, binding)
             if kept_plan is None and isinstance(limited, exp.Query):
                 kept_plan = relational.plan_of_shape(limited, context, binding)
+            elif kept_plan is None and isinstance(limited, Update | Delete):
+                found_plan = _plan_by_query(limited, binding)
+                kept_plan = found_plan if found_plan.keep(context, binding) else None
         if (
             kept_plan is not None
             and not isinstance(statement, Insert)
@@ -264,9 +271,10 @@ def deciding(node: Statement, letters: str) -> frozenset[int]:
     """The indexes of literals that decide more than a value: a column's name, a position, a
     display, a type."""
     positions = deciding_a_type(node, letters)
-    if isinstance(node, exp.Query):
-        for query in walks.find_all(node, exp.Query):
-            parts = (*query.expressions, query.args.get("group"), query.args.get("order"))
-            signs = (sign for p in parts if p for sign in walks.find_all(p, exp.Placeholder))
-            positions |= {position_of(sign) for sign in signs}
+    if isinstance(node, Insert):
+        return positions
+    for query in found_in(node, exp.Query):
+        parts = (*query.expressions, query.args.get("group"), query.args.get("order"))
+        signs = (sign for p in parts if p for sign in walks.find_all(p, exp.Placeholder))
+        positions |= {position_of(sign) for sign in signs}
     return positions

@@ -418,21 +418,22 @@ def type_of(value: Value, letter: str) -> FieldType:
 
 def number_placeholders(statement: Statement) -> int:
     """Number the `?` of a parsed statement; returns their count."""
-    signs = sorted(_placeholders(statement), key=lambda sign: int(sign.this))
+    signs = sorted(found_in(statement, exp.Placeholder), key=lambda sign: int(sign.this))
     for number, sign in enumerate(signs):
         sign.set("this", str(number))
     return len(signs)
 
 
-def _placeholders(value: object) -> Iterator[exp.Placeholder]:
+def found_in(value: object, kind: type[walks.Found]) -> Iterator[walks.Found]:
+    """The trees of a class in a statement."""
     if isinstance(value, exp.Expression):
-        yield from walks.find_all(value, exp.Placeholder)
+        yield from walks.find_all(value, kind)
     elif isinstance(value, msgspec.Struct):
         for name in value.__struct_fields__:
-            yield from _placeholders(getattr(value, name))
+            yield from found_in(getattr(value, name), kind)
     elif isinstance(value, tuple | list):
         for item in value:
-            yield from _placeholders(item)
+            yield from found_in(item, kind)
 
 
 _TYPING = frozenset(  # functions whose type is decided by a literal: digits, a format
@@ -450,7 +451,7 @@ def deciding_a_type(statement: Statement, letters: str) -> frozenset[int]:
 
     Includes -? of a number beyond BIGINT: -9223372036854775808 is a BIGINT, but the negative of a
     greater number is a DECIMAL."""
-    signs = list(_placeholders(statement))
+    signs = list(found_in(statement, exp.Placeholder))
     negative = {position_of(sign) for sign in signs if isinstance(_place_of(sign), exp.Neg)}
     large = {number for number in negative if letters[number] == "u"}
     return frozenset(position_of(sign) for sign in signs if _is_typing(sign)) | large

@@ -84,20 +84,24 @@ def plan(
     return RelationalPlan(bind_query(node, build, None, {}), build, stored)
 
 
-def plan_of_shape(node: exp.Query, context: Context, binding: Binding) -> "KeptQuery | None":
+def plan_of_shape(
+    node: exp.Query, context: Context, binding: Binding, handles: bool = False
+) -> "KeptQuery | None":
     """The plan of a query for all statements of its shape. None if the tree depends on literals or
-    on rows that are computed, or if the query locks rows. Raises Refused."""
+    on rows that are computed, or if the query locks rows. `handles`: as `found_rows`. Raises
+    Refused."""
     assert isinstance(node, exp.Expression)
     if walks.find(node, exp.Lock) is not None:
         return None
     if walks.find(node, exp.Table) is None and walks.find(node, exp.Placeholder) is not None:
         return None  # literals alone: a plan for each of them would fill the cache
     build = Build(context, bind_query, binding)
+    build.handles = handles
     try:
         query = bind_query(node, build, None, {})
     except NotKept:
         return None
-    kept_query = KeptQuery(node, query, build.tables, binding.zone)
+    kept_query = KeptQuery(node, query, build.tables, None if handles else binding.zone, handles)
     build.end()
     return kept_query
 
@@ -332,7 +336,10 @@ class RelationalPlan(Plan):
 
 class KeptQuery(KeptPlan):
     """A query whose tree serves all statements of its shape. It runs row by row. If that is not for
-    it, the query is planned again for these literals and left to DuckDB."""
+    it, the query is planned again for these literals and left to DuckDB.
+
+    `zone`: of the TIMESTAMPs in its answer; None: as they are stored. `handles`: stored tables have
+    a column HANDLE_NAME."""
 
     by_statistics = True
 
@@ -342,8 +349,10 @@ class KeptQuery(KeptPlan):
         query: QueryTree,
         tables: Sequence[NamedTable],
         zone: tzinfo | None,
+        handles: bool,
     ) -> None:
         self._node = node
+        self._handles = handles
         self._compiled = CompiledQueries(query)
         self._tables = tables
         self.columns = [_shown(column, zone) for column in query.columns]
@@ -370,7 +379,7 @@ class KeptQuery(KeptPlan):
         rows = self._compiled.run(context)
         if rows is None:
             assert isinstance(self._node, exp.Expression)
-            own_plan = plan(self._node, context)
+            own_plan = plan(self._node, context, self._handles, stored=self._handles)
             own_plan.is_left = True
             return own_plan.run(context)
         _shift(rows, self._shifted, context.zone)

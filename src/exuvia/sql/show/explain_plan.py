@@ -168,7 +168,7 @@ class Explaining(ExplainedStatement):
     def _found_write_ran(self, plan: UpdateFound | DeleteFound) -> tuple[Operator, Result]:
         query = relational.plan(plan.query, self.context, handles=True)
         inner = _Ran(query, self)
-        plan.find_rows = lambda node, at: (query.columns, list(inner.run(at).rows))
+        plan.find_rows = lambda context: (query.columns, inner.run(context).rows)  # type: ignore[method-assign]
         return self._outer_ran(plan, inner)
 
     def _outer_write(self, plan: InsertQuery) -> Operator:

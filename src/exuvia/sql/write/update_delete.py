@@ -16,7 +16,7 @@ With several tables all new values are computed by the query, from the rows as t
 table only values with a subquery are; the others are computed from the row itself.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from sqlglot import exp
@@ -31,6 +31,7 @@ from exuvia.base.mysql_errors import (
     ErrUnknownTable,
     ErrUpdateWithoutKeyInSafeMode,
 )
+from exuvia.catalog.table import Table
 from exuvia.sql import walks
 from exuvia.sql.access.choose import positions_of, shown_indexes
 from exuvia.sql.access.filtering import Filter, FilteredPlan, limit_of, sort_keys
@@ -40,10 +41,10 @@ from exuvia.sql.expressions import constant_of
 from exuvia.sql.nodes import Delete, Tree, Update
 from exuvia.sql.parse.text import is_default
 from exuvia.sql.result import OutputColumn, Result, Row
-from exuvia.sql.select.relational import found_rows
+from exuvia.sql.select.relational import KeptQuery, found_rows, plan_of_shape
 from exuvia.sql.select.scan import HANDLE_NAME
 from exuvia.sql.statement.context import Context
-from exuvia.sql.statement.plan import Plan
+from exuvia.sql.statement.plan import KeptPlan
 from exuvia.sql.write.assignments import Assignments, Given
 from exuvia.sql.write.rows import SKIPPED, RowWriter
 from exuvia.sql.write.strictness import strictness
@@ -221,7 +222,37 @@ def _asks_row_id(tree: exp.Expression) -> bool:
     return any(column.name.lower() == ROW_ID for column in walks.find_all(tree, exp.Column))
 
 
-Find = Callable[[exp.Select, Context], tuple[Sequence[OutputColumn], list[Row]]]
+class _FoundPlan(KeptPlan):
+    """A write of the rows that `query` finds. `kept_query`: the kept plan of the query, if it has
+    one. Without it the plan serves one statement."""
+
+    locks = True
+    by_statistics = True
+    query: exp.Select
+    kept_query: KeptQuery | None = None
+
+    def find_rows(self, context: Context) -> tuple[Sequence[OutputColumn], Sequence[Row]]:
+        """The handle of each target's row, then the new values."""
+        if self.kept_query is None:
+            return found_rows(self.query, context)
+        return self.kept_query.columns, self.kept_query.run(context).rows
+
+    def keep(self, context: Context, binding: Binding) -> bool:
+        """Plans the query for all statements of the shape. False if it must be planned each
+        time."""
+        self.kept_query = plan_of_shape(self.query, context, binding, handles=True)
+        return self.kept_query is not None
+
+    def fresh(self, context: Context) -> bool:
+        return self.kept_query is not None and self.kept_query.fresh(context)
+
+    def check(self, context: Context) -> None:
+        if self.kept_query is not None:
+            self.kept_query.check(context)
+
+    @property
+    def tables(self) -> Sequence[Table]:
+        return () if self.kept_query is None else self.kept_query.tables
 
 
 class _Target(NamedTuple):
@@ -229,15 +260,14 @@ class _Target(NamedTuple):
     pairs: list[tuple[exp.Column, Tree]]
 
 
-class UpdateFound(Plan):
+class UpdateFound(_FoundPlan):
     """UPDATE of several tables, or with subqueries: a query finds the rows and new values."""
 
-    find_rows: Find = staticmethod(found_rows)
-
-    def __init__(self, node: Update, context: Context) -> None:
+    def __init__(self, node: Update, binding: Binding) -> None:
         self._ignore = node.ignore
-        self._rules = strictness(context.binding, node.ignore)
-        sources = list(_sources(node.source, context))
+        self._rules = strictness(binding, node.ignore)
+        self._changes: list[Assignments] = []
+        sources = list(_sources(node.source, binding))
         self._single = tree_of(node.source) is not None
         self._targets: list[_Target] = []
         for column, tree in node.assignments:
@@ -252,9 +282,7 @@ class UpdateFound(Plan):
             place.pairs.append((column, tree))
         self._targets.sort(key=lambda target: sources.index(target.source))  # the last one stays
         for target in self._targets:
-            check_writable(target.source.table, "UPDATE", context.binding)
-            assigned = [column.name for column, _ in target.pairs]
-            context.demand_columns(target.source.table, "UPDATE", assigned)
+            check_writable(target.source.table, "UPDATE", binding)
         # a table under several names: its keys and partitions cannot change, 1706
         for target in self._targets:
             table = target.source.table
@@ -289,14 +317,32 @@ class UpdateFound(Plan):
         self._values.append(tree)
         return len(self._values) - 1
 
+    def keep(self, context: Context, binding: Binding) -> bool:
+        if not super().keep(context, binding):
+            return False
+        assert self.kept_query is not None
+        self._changes = self._assignments(self.kept_query.columns, binding)
+        return True
+
+    def check(self, context: Context) -> None:
+        """Raises 1142, 1143."""
+        super().check(context)
+        for target in self._targets:
+            assigned = [column.name for column, _ in target.pairs]
+            context.demand_columns(target.source.table, "UPDATE", assigned)
+
     def run(self, context: Context) -> Result:
         self._rules.begin(context)
         _check_safe(self._unsafe, context)
         sources = [target.source for target in self._targets]
         writers = [RowWriter(source.table, context, source.partitions) for source in sources]
-        columns, rows = self.find_rows(self.query, context)
-        width = len(self._targets)
-        kinds = [column.type for column in columns[width:]]
+        columns, rows = self.find_rows(context)
+        changes = self._changes or self._assignments(columns, context.binding)
+        return _update(_of_query(rows, writers), writers, changes, self._ignore, context)
+
+    def _assignments(self, columns: Sequence[OutputColumn], binding: Binding) -> list[Assignments]:
+        """The assignments to each target, for a query with these columns."""
+        kinds = [column.type for column in columns[len(self._targets) :]]
         changes = []
         for target, target_pairs in zip(self._targets, self._assigned_trees, strict=True):
             pairs = [
@@ -304,34 +350,37 @@ class UpdateFound(Plan):
                 for name, tree in target_pairs
             ]
             visible = [target.source.visible]
-            changes.append(Assignments(pairs, target.source, visible, context.binding, self._rules))
-        return _update(_of_query(rows, writers), writers, changes, self._ignore, context)
+            changes.append(Assignments(pairs, target.source, visible, binding, self._rules))
+        return changes
 
 
-class DeleteFound(Plan):
+class DeleteFound(_FoundPlan):
     """DELETE from several tables, or with subqueries: a query finds the rows."""
 
-    find_rows: Find = staticmethod(found_rows)
-
-    def __init__(self, node: Delete, context: Context) -> None:
+    def __init__(self, node: Delete, binding: Binding) -> None:
         self._ignore = node.ignore
-        self._rules = strictness(context.binding, node.ignore)
-        sources = list(_sources(node.source, context))
+        self._rules = strictness(binding, node.ignore)
+        sources = list(_sources(node.source, binding))
         if node.targets:
             self._targets = [_named(target.name, sources) for target in node.targets]
         else:
             self._targets = sources[:1]
         for target in self._targets:
-            check_writable(target.table, "DELETE", context.binding)
-            context.demand(target.table, "DELETE")
+            check_writable(target.table, "DELETE", binding)
         self.query = _query(node, [_handle(target) for target in self._targets])
         self._unsafe = _is_unsafe(node, self._targets)
+
+    def check(self, context: Context) -> None:
+        """Raises 1142."""
+        super().check(context)
+        for target in self._targets:
+            context.demand(target.table, "DELETE")
 
     def run(self, context: Context) -> Result:
         self._rules.begin(context)
         _check_safe(self._unsafe, context)
         writers = [RowWriter(target.table, context) for target in self._targets]
-        _, rows = self.find_rows(self.query, context)
+        _, rows = self.find_rows(context)
         return _delete(_of_query(rows, writers), writers, self._ignore, context)
 
 
@@ -371,21 +420,21 @@ def _leads_no_key(target: TableSource, sides: Sequence[exp.Column]) -> bool:
 
 
 def _sources(
-    tree: exp.Expression, context: Context, commons: frozenset[str] = frozenset()
+    tree: exp.Expression, binding: Binding, commons: frozenset[str] = frozenset()
 ) -> Iterator[TableSource]:
     """The stored tables of a FROM and its joins, without those in derived tables."""
     commons = commons | {common.alias.lower() for common in _commons(tree)}
     if isinstance(tree, exp.Table):
         if tree.db or tree.name.lower() not in commons:
-            yield source_of(tree, context.binding)
+            yield source_of(tree, binding)
     elif isinstance(tree, exp.Select):
         origin = tree.args.get("from_") or tree.args.get("from")
         if origin is not None:
-            yield from _sources(origin.this, context, commons)
+            yield from _sources(origin.this, binding, commons)
     elif isinstance(tree, exp.Subquery | exp.Paren) and not isinstance(tree.this, exp.Query):
-        yield from _sources(tree.this, context, commons)
+        yield from _sources(tree.this, binding, commons)
     for join in tree.args.get("joins") or ():
-        yield from _sources(join.this, context, commons)
+        yield from _sources(join.this, binding, commons)
 
 
 def _derived(tree: exp.Expression) -> Iterator[exp.Subquery]:
