@@ -70,7 +70,7 @@ class Figures(NamedTuple):
 
 
 def spent() -> Spent:
-    """What the processes of this tree have used so far."""
+    """What the processes of this tree have used so far, with the children that have ended."""
     seconds, written = 0.0, 0
     for process in tree(os.getpid()):
         try:
@@ -78,7 +78,7 @@ def spent() -> Spent:
             io = Path(f"/proc/{process}/io").read_text()
         except OSError:
             continue
-        seconds += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        seconds += sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
         written += int(io.partition("write_bytes: ")[2].split()[0])
     return Spent(seconds, written)
 
