@@ -72,6 +72,41 @@ BREAKING = {
 }
 
 
+ADJUSTING = {
+    "integer": ("a INT, CHECK (a > 500)", "1000", "MODIFY a TINYINT"),
+    "text": ("a VARCHAR(9), CHECK (LENGTH(a) > 3)", "'abcdef'", "MODIFY a VARCHAR(3)"),
+    "binary": ("a VARBINARY(9), CHECK (LENGTH(a) > 3)", "'abcdef'", "MODIFY a VARBINARY(3)"),
+    "to TINYTEXT": (
+        "a TEXT, CHECK (LENGTH(a) > 300)",
+        "REPEAT('a', 400)",
+        "MODIFY a TINYTEXT",
+    ),
+    "spaces of CHAR": ("a VARCHAR(9), CHECK (LENGTH(a) > 1)", "'a '", "MODIFY a CHAR(9)"),
+    "through a generated column": (
+        "a INT, v INT AS (a - 500) VIRTUAL, CHECK (v > 0)",
+        "1000",
+        "MODIFY a TINYINT",
+    ),
+}
+"""Changes between types whose common values mean the same, and that adjust a value."""
+
+
+@pytest.mark.parametrize("case", ADJUSTING)
+def test_a_value_that_is_adjusted_is_judged_by_checks(session, case):
+    definition, value, change = ADJUSTING[case]
+    run(session, "SET exuvia_compatibility = 'mysql'")
+    run(session, f"CREATE TABLE t (id INT PRIMARY KEY, {definition}) {BIN}")
+    run(session, f"INSERT INTO t (id, a) VALUES (1, {value})")
+    before = rows(session, "SHOW CREATE TABLE t"), rows(session, "SELECT * FROM t")
+    if case != "spaces of CHAR":  # in every mode
+        run(session, "SET sql_mode = ''")
+    assert error(session, f"ALTER TABLE t {change}")[0] == 3819
+    assert (rows(session, "SHOW CREATE TABLE t"), rows(session, "SELECT * FROM t")) == before
+    run(session, "ADMIN CHECK TABLE t")
+    run(session, "DELETE FROM t")
+    run(session, f"ALTER TABLE t {change}")
+
+
 @pytest.mark.parametrize("case", BREAKING)
 def test_a_row_that_would_break_a_check_stops_the_change(session, case):
     definition, value, change = BREAKING[case]

@@ -5,7 +5,9 @@
 A rule's result depends on the *meaning* of the columns that it reads: their type, collation, and
 members in order. The meaning of a generated column also includes its expression, and the meanings
 of the columns in it. A wider integer, a longer text and a new member at the end of an ENUM keep the
-meaning. A foreign key also depends on NOT NULL, if one of its actions is SET NULL.
+meaning. A rewrite that may adjust values (not strict, or to CHAR) does not keep it, even if the
+types have the same meaning. A foreign key also depends on NOT NULL, if one of its actions is SET
+NULL.
 
 The state machine compares the table before and after every step (ddl/state_machine.py). A job that
 touches a rule must judge it: by the rows (CHECK), or by both definitions (foreign key).
@@ -22,7 +24,14 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from exuvia.base.types import INTEGER_BITS, STRINGS, Family, FieldType, Flag, TypeCode
-from exuvia.catalog.convert.type_change import EXPRESSION, LEFT, OLD_COLUMN, TOGETHER
+from exuvia.catalog.convert.type_change import (
+    EXPRESSION,
+    LEFT,
+    OLD_COLUMN,
+    TOGETHER,
+    ChangeKind,
+    kind_of,
+)
 from exuvia.catalog.model import (
     DUTIES,
     ColumnInfo,
@@ -84,7 +93,7 @@ def differs(column: str, old: Mapping[str, ColumnInfo], new: Mapping[str, Column
     keeps_values = mine.is_generated and not mine.is_virtual and not theirs.is_generated
     if mine.generated_expr_string != theirs.generated_expr_string and not keeps_values:
         return True
-    if not is_same_meaning(mine.type, theirs.type):
+    if not is_same_meaning(mine.type, theirs.type) or _may_be_adjusted(mine, theirs):
         return True
     reads = mine.dependences or {} if mine.is_generated and not keeps_values else {}
     return any(
@@ -94,6 +103,14 @@ def differs(column: str, old: Mapping[str, ColumnInfo], new: Mapping[str, Column
         and differs(read_column, old, new)
         for read_column in map(str.lower, reads)
     )
+
+
+def _may_be_adjusted(mine: ColumnInfo, theirs: ColumnInfo) -> bool:
+    """Whether the column is rewritten and the new type does not have all values of the old one.
+
+    Without a strict sql_mode 1000 becomes 127, 'abc' becomes 'ab' and NULL becomes 0. CHAR loses
+    spaces at the end in every mode."""
+    return mine.id != theirs.id and kind_of(mine.type, theirs.type) != ChangeKind.METADATA
 
 
 def is_same_meaning(old: FieldType, new: FieldType) -> bool:
