@@ -3,6 +3,8 @@
 catalog/sysvar/effects.py names these tests.
 """
 
+import contextlib
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -93,6 +95,76 @@ def test_transaction_read_only(table: Session, way: str) -> None:
     run(table, "ROLLBACK")
     run(table, "SET SESSION TRANSACTION READ WRITE")
     assert run(table, WRITES[0]).affected == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("/* a */ ", ""),
+        ("-- a\n", ""),
+        ("# a\n/* b */(", ")"),
+        ("WITH q AS (SELECT 1 a, '(' b /* ( */) ", " FROM q"),
+        ("WITH q AS (SELECT /*+ SET_VAR(time_zone='+05:00') */ 1 a) ", " FROM q"),
+    ],
+)
+def test_hints_after_what_precedes_the_verb(session: Session, before: str, after: str) -> None:
+    hinted = "SELECT /*+ SET_VAR(time_zone='+03:00') */ @@time_zone"
+    assert rows(session, before + hinted + after) == [["+03:00"]]
+    prepared = session.prepare(before + hinted + after)
+    assert session.execute_prepared(prepared, []).rows == [["+03:00"]]
+    assert rows(session, "SELECT @@time_zone") == [["SYSTEM"]]
+    late = "SELECT /*+ MAX_EXECUTION_TIME(50) */ SLEEP(2)"
+    assert error(session, before + late + after) == (3024, "HY000")
+
+
+@pytest.mark.parametrize("begin", ["/**/", "-- a\n", "# a\n", "/* ( */("])
+def test_many_comments_before_a_statement(table: Session, begin: str) -> None:
+    """Time for the search of the verb doubled with each comment, and stopped the whole node."""
+    run(table, "SET max_execution_time = 60000")
+    start = time.process_time()
+    for rest in ("UPDATE t SET a = 5 WHERE id = 7", "nothing /*+ */"):
+        with contextlib.suppress(Refused):
+            run(table, begin * 25 + rest)
+    assert time.process_time() - start < 1
+    run(table, "SET max_execution_time = 50")
+    query = "SELECT SLEEP(2)"
+    assert error(table, begin * 25 + query + ")" * begin.endswith("(") * 25) == (3024, "HY000")
+
+
+def test_hints_of_explain_and_of_nothing(table: Session) -> None:
+    run(table, "EXPLAIN ANALYZE FORMAT = 'brief' SELECT /*+ SET_VAR(nosuch=1) */ a FROM t")
+    assert [code for _, code, _ in rows(table, "SHOW WARNINGS")] == [3128]
+    zone = "SELECT @@time_zone /*+ SET_VAR(time_zone='+03:00') */"
+    for statement in (zone, f"WITH q AS (SELECT 1) {zone}", f"WITH q AS (SELECT 1) ({zone})"):
+        assert rows(table, statement) == [["SYSTEM"]]
+
+
+def test_memory_quota_of_a_statement(session: Session) -> None:
+    run(session, "CREATE TABLE big (id INT PRIMARY KEY, b LONGTEXT)")
+    insert = "INSERT /*+ MEMORY_QUOTA({}) */ INTO big VALUES ({}, REPEAT('a', 3000000))"
+    assert error(session, insert.format("1 MB", 1)) == (8175, "HY000")
+    for quota in ("100 MB", "1 gb"):
+        run(session, insert.format(quota, len(quota)))
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        *("autocommit=0", "last_insert_id=5", "tidb_snapshot='2020-01-01'"),
+        "character_set_connection='latin1'",
+    ],
+)
+def test_a_hint_cannot_set_what_is_more_than_a_setting(
+    table: Session, another: Session, hint: str
+) -> None:
+    """SET_VAR(autocommit=0) left a transaction open, in which later writes were lost."""
+    before = rows(table, "SELECT @@autocommit, LAST_INSERT_ID(), @@character_set_connection")
+    run(table, f"SELECT /*+ SET_VAR({hint}) */ * FROM t")
+    assert [code for _, code, _ in rows(table, "SHOW WARNINGS")] == [3637]
+    run(table, "UPDATE t SET a = 5 WHERE id = 1")
+    assert rows(another, "SELECT a FROM t WHERE id = 1") == [[5]]
+    after = rows(table, "SELECT @@autocommit, LAST_INSERT_ID(), @@character_set_connection")
+    assert after == before
 
 
 @pytest.mark.parametrize("value", ["1", "ON", "DEFAULT"])

@@ -975,6 +975,7 @@ ErrCTEMaxRecursionDepth = MySQLError(
     "Recursive query aborted after %s iterations. Try increasing @@cte_max_recursion_depth to a "
     "larger value",
 )
+ErrNotHintUpdatable = MySQLError(3637, "HY000", "Variable '%s' cannot be set using SET_VAR hint.")
 ErrExistsInHistoryPassword = MySQLError(
     3638,
     "HY000",

@@ -11,7 +11,6 @@ Plans depend only on the snapshot they run in. A session keeps between statement
   - the open transaction (session/transaction_runner.py).
 """
 
-import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -60,7 +59,7 @@ from exuvia.sql.result import NULL, Note, Result, Row, notes_of
 from exuvia.sql.session import stale_read
 from exuvia.sql.session.prepared import Prepared, describe, parsed
 from exuvia.sql.session.schema_change import change_schema, stays_in_transaction
-from exuvia.sql.session.set_variables import hinted, hints_of, variable_of
+from exuvia.sql.session.set_variables import hinted, hints_of, is_query, variable_of
 from exuvia.sql.session.statement_registry import StatementKind, check_privileges, kind_of
 from exuvia.sql.session.transaction_runner import TransactionRunner, Work
 from exuvia.sql.show import explain_plan
@@ -82,10 +81,6 @@ MOST_LOOKED_AT = 1 << 13
 PLANNED_S = 1.0
 """The limit of planning for the slow log, for which the client of a slow statement waits."""
 _WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
-_QUERY = re.compile(
-    r"[\s(]*(?:/\*.*?\*/[\s(]*)*(?:SELECT|WITH|TABLE|VALUES)\b", re.IGNORECASE | re.DOTALL
-)
-
 _UNLIMITED = nullcontext()
 _OF_THE_SESSION = (
     *("error_count", "identity", "last_insert_id", "last_plan_from_binding"),
@@ -263,7 +258,7 @@ class Session:
     def limited(self, text: str) -> AbstractContextManager[None]:
         """A context in which max_execution_time ends a query (3024)."""
         limit_s = self.settings.max_execution_s
-        if not limit_s or not _QUERY.match(text):
+        if not limit_s or not is_query(text):
             return _UNLIMITED
         return self._interruption.after(limit_s, ErrMaxExecTimeExceeded(), self._wake)
 

@@ -10,8 +10,12 @@ The hint SET_VAR sets a session variable for one statement.
 
     SELECT /*+ SET_VAR(x = v) SET_VAR(y = w) */ ...      also INSERT, REPLACE, UPDATE, DELETE
     SELECT /*+ MAX_EXECUTION_TIME(n) */ ...              SET_VAR(max_execution_time = n)
+    SELECT /*+ MEMORY_QUOTA(n MB) */ ...                 SET_VAR(tidb_mem_quota_query = bytes)
 
-Warnings: 3128 unknown name · 3126 repeated name, of which the first counts · the errors of SET.
+The hints follow the verb, after EXPLAIN [ANALYZE], leading comments or WITH ... too.
+
+Warnings: 3128 unknown name · 3126 repeated name, of which the first counts · 3637 a variable whose
+SET changes more than a setting, as autocommit · the errors of SET.
 """
 
 import re
@@ -27,6 +31,7 @@ from exuvia.base.mysql_errors import (
     ErrCantChangeTxCharacteristics,
     ErrDDLSetting,
     ErrLockDeadlock,
+    ErrNotHintUpdatable,
     ErrUnknown,
     ErrUnknownCharacterSet,
     ErrUnresolvedHintName,
@@ -56,6 +61,7 @@ from exuvia.sql.charsets import (
 from exuvia.sql.nodes import Assignment, SetStatement, Tree
 from exuvia.sql.parse import hints
 from exuvia.sql.parse.syntax_error import Misplaced
+from exuvia.sql.parse.tokens import lexemes
 from exuvia.sql.result import Note, Result
 from exuvia.sql.select import relational
 from exuvia.sql.session.stale_read import time_of
@@ -312,13 +318,29 @@ _SCOPES = {
 # -- the hint SET_VAR ------------------------------------------------------------------------------
 
 _Found = TypeVar("_Found")
-_HEAD = re.compile(
-    r"[\s(]*(?:select|insert|replace|update|delete)\s*/\*\+(.*?)\*/", re.IGNORECASE | re.DOTALL
+_BLANK = r"(?>\s+|/\*(?!\+).*?\*/|#[^\n]*(?:\n|\Z)|--(?=\s)[^\n]*(?:\n|\Z))"
+_START = (
+    rf"{_BLANK}*+(?:(?:explain|desc|describe)\b{_BLANK}*+(?:analyze\b{_BLANK}*+)?+"
+    rf"(?:format\s*=\s*[^\s/]+{_BLANK}*+)?+)?+"
 )
+_VERB = r"\b(?:select|insert|replace|update|delete)\s*+"
+_OPEN = rf"{_START}(?>\(|{_BLANK})*+"  # atomic: comments are not matched again in other ways
+_QUERY = re.compile(rf"{_OPEN}(?:select|with|table|values)\b", re.IGNORECASE | re.DOTALL)
+_HEAD = re.compile(rf"{_OPEN}{_VERB}/\*\+(.*?)\*/", re.IGNORECASE | re.DOTALL)
+_WITH = re.compile(rf"{_START}with\b", re.IGNORECASE | re.DOTALL)
+_VERB_END = re.compile(rf"{_VERB}\Z", re.IGNORECASE)
 _ONE = re.compile(
     r"\bset_var\s*\(\s*([\w.]+)\s*=\s*('[^']*'|\"[^\"]*\"|[^\s)]+)\s*\)", re.IGNORECASE
 )
 _LIMIT = re.compile(r"\bmax_execution_time\s*\(\s*(\d+)\s*\)", re.IGNORECASE)
+_QUOTA = re.compile(r"\bmemory_quota\s*\(\s*(\d+)\s*([mg])b\s*\)", re.IGNORECASE)
+_MORE_THAN_A_SETTING = frozenset(
+    (
+        *("autocommit", "character_set_connection", "character_set_database"),
+        *("character_set_server", "last_insert_id", "tidb_snapshot"),
+    )
+)
+"""SET changes the session itself or a second variable, too."""
 
 
 class SetVarHint(NamedTuple):
@@ -328,25 +350,43 @@ class SetVarHint(NamedTuple):
     value: str
 
 
+def is_query(text: str) -> bool:
+    """Whether the text is a query, or explains one: max_execution_time applies to it."""
+    return _QUERY.match(text) is not None
+
+
 def hints_of(text: str) -> tuple[SetVarHint, ...]:
     """The SET_VAR hints in the first hint comment of a statement; mostly ()."""
     if not ("/*+" in text if len(text) <= WINDOW else contains(text, "/*+")):
         return ()
-    head = _HEAD.match(text)
-    if head is None:
-        return ()
+    comment = _hint_comment(text)
     set_var_hints = [
-        SetVarHint(name.lower(), value.strip("'\"")) for name, value in _ONE.findall(head[1])
+        SetVarHint(name.lower(), value.strip("'\"")) for name, value in _ONE.findall(comment)
     ]
-    set_var_hints += [
-        SetVarHint("", unsupported_hint) for unsupported_hint in hints.unsupported(head[1])
-    ]
-    limit = _LIMIT.search(head[1])
-    return tuple(
-        set_var_hints
-        if limit is None
-        else [*set_var_hints, SetVarHint("max_execution_time", limit[1])]
-    )
+    set_var_hints += [SetVarHint("", name) for name in hints.unsupported(comment)]
+    if (limit := _LIMIT.search(comment)) is not None:
+        set_var_hints.append(SetVarHint("max_execution_time", limit[1]))
+    if (quota := _QUOTA.search(comment)) is not None:
+        unit = 20 if quota[2] in "mM" else 30
+        set_var_hints.append(SetVarHint("tidb_mem_quota_query", str(int(quota[1]) << unit)))
+    return tuple(set_var_hints)
+
+
+def _hint_comment(text: str) -> str:
+    """The text within the hint comment after the verb of a statement, "" without one."""
+    head = _HEAD.match(text)
+    if head is not None:
+        return head[1]
+    if _WITH.match(text) is None:
+        return ""
+    depth = done = 0
+    for begin, end in lexemes(text):
+        depth += text.count("(", done, begin) - text.count(")", done, begin)
+        if depth == 0 and text.startswith("/*+", begin):
+            is_of_verb = _VERB_END.search(text, max(0, begin - WINDOW), begin) is not None
+            return text[begin + 3 : end - 2] if is_of_verb else ""
+        done = end
+    return ""
 
 
 def hinted(
@@ -376,6 +416,8 @@ def _apply_hint(
         return ErrWarnOptimizerHintUnsupportedHint(hint.value)
     if variables.canonical(hint.name) not in variables.VARIABLES:
         return ErrUnresolvedHintName(hint.name, "SET_VAR")
+    if variables.canonical(hint.name) in _MORE_THAN_A_SETTING:
+        return ErrNotHintUpdatable(hint.name)
     if hint.name in before:
         return ErrWarnConflictingHint(f"SET_VAR({hint.name}={hint.value})")
     try:
