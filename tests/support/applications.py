@@ -98,6 +98,12 @@ def _php(*packages: str) -> Application:
     return Application(("php", "apt-get", "dpkg"), (("sh", "-ec", _PHP, "sh", *packages),))
 
 
+def _jars(*artifacts: str) -> Application:
+    """Archives of a Maven repository in `lib`, without what they depend on."""
+    copy = ("mvn", "-q", "-B", "dependency:copy", "-DoutputDirectory=lib")
+    return Application(("mvn", "mysql"), tuple((*copy, f"-Dartifact={jar}") for jar in artifacts))
+
+
 def _debian(package: str) -> Application:
     """A package that is installed on this machine, as sysbench is."""
     return Application(("apt-get",), (("sh", str(ROOT / "tools" / "apt.sh"), package),))
@@ -136,6 +142,11 @@ APPLICATIONS = {
     "schemas": Application(("apt-get", "dpkg", "mysql"), (("sh", "-ec", _UNPACK, "sh", *SCHEMAS),)),
     "wagtail": _python("wagtail"),
     "wordpress": _php("wordpress"),
+    "workflow": _jars(
+        "org.camunda.bpm:camunda-engine:7.21.0",
+        "org.activiti:activiti-engine:5.22.0",
+        "org.quartz-scheduler:quartz:2.3.2",
+    ),
 }
 
 
