@@ -751,3 +751,21 @@ def test_there_is_no_binary_log(session: Session) -> None:
     assert rows(session, "SELECT @@log_bin, @@binlog_format, @@sql_log_bin") == [
         [0, "STATEMENT", 1]
     ]
+
+
+@pytest.mark.parametrize("found_by_query", [False, True])
+def test_update_assigns_in_turn_in_mysql_mode(session: Session, found_by_query: bool) -> None:
+    """TiDB computes all values from the row as it was, MySQL from the assignments before, too."""
+    run(session, "CREATE TABLE turns (id int PRIMARY KEY, a int, b int, c varchar(9))")
+    where = "id IN (SELECT 1)" if found_by_query else "id = 1"
+    text = f"UPDATE turns SET a = a + 1, b = a * 10, c = CONCAT(b, 'x'), a = a + 1 WHERE {where}"
+    for mode, expected in (("tidb", [2, 10, "5x"]), ("mysql", [3, 20, "20x"]), ("tidb", None)):
+        run(session, f"SET exuvia_compatibility = '{mode}'")
+        for prepared in (False, True):
+            run(session, "REPLACE INTO turns VALUES (1, 1, 5, '')")
+            if prepared:
+                run(session, f"PREPARE s FROM '{text.replace(chr(39), chr(39) * 2)}'")
+            run(session, "EXECUTE s" if prepared else text)
+            found = rows(session, "SELECT a, b, c FROM turns")
+            assert found == [expected or [2, 10, "5x"]], (mode, prepared)
+    run(session, "DROP TABLE turns")

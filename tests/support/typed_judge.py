@@ -88,6 +88,7 @@ NO_DEFAULT = ("bl", "tx", "tt", "js")
 NUMBERED = ("bi", "en", "se")  # a number is the value, and its text is another one
 ZERO = re.compile(r"^-(0\.0*)$")  # a quotient that was rounded may keep its sign
 QUOTED = re.compile(r"'[^'\\]*'")
+WHOLE_YEAR = re.compile(r"'\d{4}'")
 LINE = re.compile(r"'[^'\\]*'|-?[0-9.]+")  # a literal that LOAD DATA reads as a field's text
 PLACES = ("text", "variable", "execute", "binary")
 ID = 77
@@ -504,8 +505,8 @@ class TypedLife:
             found = ["text"]
         if column.name.startswith("v9") and not writes:  # a variable's collation may win
             found = [place for place in found if place != "variable"]
-        if column.family == "year" and not QUOTED.fullmatch(text):
-            found = [place for place in found if place != "variable"]  # 24 is 2024 if constant
+        if column.family == "year" and not WHOLE_YEAR.fullmatch(text):
+            found = [place for place in found if place != "variable"]  # '24' is 2024 if constant
         return found
 
     def _some_places(

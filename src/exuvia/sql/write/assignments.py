@@ -1,6 +1,7 @@
 """`SET a = x, b = y`: new values of a row.
 
-    UPDATE             all expressions read the old row (as in TiDB; MySQL assigns left to right)
+    UPDATE             all expressions read the old row, as in TiDB
+    ... in mysql mode  each expression reads the assignments before it, if it has no subquery
     ON DUPLICATE KEY   each expression reads the assignments before it
 
     apply(old row, more, context) -> new row    `more`: values after the row for the expressions
@@ -171,7 +172,7 @@ class AssignmentStep:
 
 
 class Assignments:
-    """All assignments of a statement."""
+    """All assignments of a statement. `duplicate`: those of ON DUPLICATE KEY UPDATE."""
 
     def __init__(
         self,
@@ -180,9 +181,10 @@ class Assignments:
         visible: Sequence[Visible],
         binding: Binding,
         rules: Strictness,
-        in_turn: bool = False,
+        duplicate: bool = False,
     ) -> None:
-        self._in_turn = in_turn
+        self._duplicate = duplicate
+        self._in_turn = duplicate or binding.variable("exuvia_compatibility") == "mysql"
         self._forgiven, mode = rules.forgiven, rules.mode
         self._mode = mode
         self._steps = [_step(name, tree, source, visible, binding, mode) for name, tree in pairs]
@@ -218,7 +220,7 @@ class Assignments:
             stored = step.assign(value, number)
         except Refused as error:
             update_error = (
-                error if self._in_turn else updated(error, value, step.kind, step.column.type)
+                error if self._duplicate else updated(error, value, step.kind, step.column.type)
             )
             if error.code not in self._forgiven:
                 raise update_error from None

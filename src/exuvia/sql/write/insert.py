@@ -407,7 +407,7 @@ def _changes(
     width = len(table.info.cols)
     new = Visible(new_row, "", table.info.cols, table.public_positions, width)
     visible = [source.visible, new, visible_of(read, 2 * width)]
-    return Assignments(pairs, source, visible, binding, rules, in_turn=True)
+    return Assignments(pairs, source, visible, binding, rules, duplicate=True)
 
 
 def plan(node: Insert, binding: Binding) -> KeptPlan | None:
