@@ -12,6 +12,7 @@ from typing import NamedTuple
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from exuvia.base.errors import Refused
 from exuvia.base.interruption import current
 from exuvia.base.long_work import WINDOW, drain
 from exuvia.base.mysql_errors import ErrAsOf, ErrEmptyQuery, ErrNotSupportedYet
@@ -165,18 +166,39 @@ class FileStatement(NamedTuple):
     end: int
 
 
+class RefusedStatement(NamedTuple):
+    """A statement of a file that cannot be parsed, and its position."""
+
+    error: Refused
+    start: int
+    end: int
+
+
 def parse_file(text: str) -> list[FileStatement]:
     """The statements of a text with their positions; [] for an empty text. Raises as `parse`."""
-    opened = open_comments(text)
-    return [
-        FileStatement(
-            _statement(opened, tokens),
-            text[tokens[0].start : tokens[-1].end + 1],
-            tokens[0].start,
-            tokens[-1].end + 1,
-        )
-        for tokens in _pieces(tokenize(opened))
-    ]
+    statements = []
+    for statement in parse_leniently(text):
+        if isinstance(statement, RefusedStatement):
+            raise statement.error
+        statements.append(statement)
+    return statements
+
+
+def parse_leniently(text: str) -> Iterator[FileStatement | RefusedStatement]:
+    """As `parse_file`, and goes on after a statement that cannot be parsed. The whole text is one
+    if it has no tokens, for example because a string does not end."""
+    try:
+        opened = open_comments(text)
+        pieces = list(_pieces(tokenize(opened)))
+    except Refused as error:
+        yield RefusedStatement(error, 0, len(text))
+        return
+    for tokens in pieces:
+        start, end = tokens[0].start, tokens[-1].end + 1
+        try:
+            yield FileStatement(_statement(opened, tokens), text[start:end], start, end)
+        except Refused as error:
+            yield RefusedStatement(error, start, end)
 
 
 def parse_one(text: str) -> Statement:

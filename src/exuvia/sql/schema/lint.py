@@ -2,6 +2,10 @@
 
     text -> statements -> rules -> findings, by line
 
+A statement that the server would refuse is a finding, `refused`, and the others are judged. The
+tables are those of the file's CREATE TABLEs, as the catalog would store them. `type_pedantic`
+compares their columns after the file's ALTER TABLEs.
+
 Rules have the names of Spirit (https://github.com/block/spirit, pkg/lint) or Squawk
 (https://squawkhq.com/docs/rules, there with hyphens). They are explained in docs/declarative.md.
 A comment in the statement, or on its own line before it, silences a finding; `ignore-file` silences
@@ -9,19 +13,21 @@ it in the whole file:
 
     -- exuvia:lint ignore=has_float,redundant_indexes
     -- exuvia:lint ignore-file=name_case
-
-The tables are those of the file's CREATE TABLEs, as the catalog would store them.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from exuvia.base.types import INTEGER_BITS, Flag, TypeCode
+from sqlglot import exp
+
+from exuvia.base.errors import Refused
+from exuvia.base.types import INTEGER_BITS, FieldType, Flag, TypeCode
 from exuvia.catalog.model import DatabaseInfo, IndexInfo, TableInfo, name
 from exuvia.sql import nodes
-from exuvia.sql.nodes import AlterTable, CreateTable, TableName
-from exuvia.sql.parse.text import FileStatement, parse_file
+from exuvia.sql.nodes import AlterTable, ColumnDefinition, CreateTable, TableName
+from exuvia.sql.parse.text import FileStatement, RefusedStatement, parse_leniently
 from exuvia.sql.schema.alter_column import is_widened
 from exuvia.sql.schema.column_definition import field_type
 from exuvia.sql.schema.table_definition import table_info
@@ -49,18 +55,47 @@ class _Advice(NamedTuple):
     help: str
 
 
+Place = tuple[str, str]
+"""Database and table in lower case."""
+
+
+class _Typed(NamedTuple):
+    """A column of a table as the statements before leave it. `line`: of the one that gave it its
+    type. `type`: as SHOW CREATE TABLE prints it, and the collation of texts."""
+
+    table: str
+    column: str
+    type: str
+    line: int
+
+
 class _File:
-    """State after the statements read: the tables, and the number of ALTER TABLEs of each."""
+    """State after the statements read. `tables`: those of CREATE TABLEs; `columns` and `indexed`:
+    their columns, and those in indexes, by names in lower case. `altered`: number of ALTER TABLEs
+    of each table."""
 
     def __init__(self) -> None:
-        self.tables: dict[tuple[str, str], TableInfo] = {}
-        self.altered: dict[tuple[str, str], int] = {}
+        self.tables: dict[Place, TableInfo] = {}
+        self.altered: dict[Place, int] = {}
+        self.columns: dict[Place, dict[str, _Typed]] = {}
+        self.indexed: dict[Place, set[str]] = {}
+
+    def add(self, place: Place, table: TableInfo, line: int) -> None:
+        """A CREATE TABLE that begins on that line."""
+        columns = table.public_columns
+        self.tables[place] = table
+        self.columns[place] = {
+            column.name.L: _Typed(table.name.O, column.name.O, _shown_type(column.type), line)
+            for column in columns
+        }
+        self.indexed[place] = {part.name.L for index in table.indexes for part in index.idx_cols}
+        self.indexed[place] |= {c.name.L for c in columns if c.type.Flag & Flag.PRI_KEY}
 
     def table(self, place: TableName) -> TableInfo | None:
         return self.tables.get(_key(place))
 
 
-def _key(place: TableName) -> tuple[str, str]:
+def _key(place: TableName) -> Place:
     return (place.db or "").lower(), place.name.lower()
 
 
@@ -122,13 +157,6 @@ def _redundant_indexes(table: TableInfo) -> Iterator[_Advice]:
                 break
 
 
-def _has_float(table: TableInfo) -> Iterator[_Advice]:
-    for column in table.public_columns:
-        if column.type.Tp in (TypeCode.FLOAT, TypeCode.DOUBLE):
-            message = f"column {column.name.O} is {type_text(column.type)}, which rounds"
-            yield _Advice(WARNING, message, "use DECIMAL for exact amounts")
-
-
 def _allow_charset(table: TableInfo) -> Iterator[_Advice]:
     if table.charset not in CHARSETS:
         yield _Advice(WARNING, f"the table's character set is {table.charset}", "use utf8mb4")
@@ -136,12 +164,6 @@ def _allow_charset(table: TableInfo) -> Iterator[_Advice]:
         if column.type.Charset not in CHARSETS and column.type.Charset != table.charset:
             message = f"the character set of column {column.name.O} is {column.type.Charset}"
             yield _Advice(WARNING, message, "use utf8mb4")
-
-
-def _name_case(table: TableInfo) -> Iterator[_Advice]:
-    if table.name.O != table.name.L:
-        message = f"the name {table.name.O} is not in lower case"
-        yield _Advice(WARNING, message, "some servers distinguish such names, others do not")
 
 
 _MOMENTS = (TypeCode.DATE, TypeCode.DATETIME, TypeCode.TIMESTAMP)
@@ -165,6 +187,76 @@ def _has_foreign_key(node: CreateTable) -> Iterator[_Advice]:
             message,
             "each write reads two tables, and changes of both depend on each other",
         )
+
+
+# -- rules for a column as written, in CREATE and ALTER TABLE --------------------------------------
+
+
+def _has_float(column: ColumnDefinition) -> Iterator[_Advice]:
+    if column.type.name in ("float", "double"):
+        message = f"column {column.name} is {column.type.name}, which rounds"
+        yield _Advice(WARNING, message, "use DECIMAL for exact amounts")
+
+
+def _has_timestamp(column: ColumnDefinition) -> Iterator[_Advice]:
+    if column.type.name == "timestamp":
+        message = f"column {column.name} is timestamp, which ends on 2038-01-19"
+        yield _Advice(WARNING, message, "use DATETIME, and store moments in UTC")
+
+
+_ZERO_DATE = re.compile(r"\d{4}-(00-\d\d|\d\d-00)|0+$")
+
+
+def _zero_date(column: ColumnDefinition) -> Iterator[_Advice]:
+    is_date = column.type.name in ("date", "datetime", "timestamp")
+    default = column.default
+    if is_date and isinstance(default, exp.Literal) and _ZERO_DATE.match(default.name):
+        message = f"the DEFAULT of column {column.name}, {default.name}, is no date"
+        advice = "use NULL, or CURRENT_TIMESTAMP: strict servers refuse it, drivers read it as NULL"
+        yield _Advice(ERROR, message, advice)
+
+
+# -- rules for the names that a statement gives ----------------------------------------------------
+
+_RESERVED_WORDS = """
+    accessible add all alter analyze and as asc asensitive before between bigint binary blob both by
+    call cascade case change char character check collate column condition constraint continue
+    convert create cross cube cume_dist current_date current_time current_timestamp current_user
+    cursor database databases day_hour day_microsecond day_minute day_second dec decimal declare
+    default delayed delete dense_rank desc describe deterministic distinct distinctrow div double
+    drop dual each else elseif empty enclosed escaped except exists exit explain false fetch
+    first_value float float4 float8 for force foreign from fulltext function generated get grant
+    group grouping groups having high_priority hour_microsecond hour_minute hour_second if ignore in
+    index infile inner inout insensitive insert int int1 int2 int3 int4 int8 integer intersect
+    interval into io_after_gtids io_before_gtids is iterate join json_table key keys kill lag
+    last_value lateral lead leading leave left like limit linear lines load localtime localtimestamp
+    lock long longblob longtext loop low_priority master_bind master_ssl_verify_server_cert match
+    maxvalue mediumblob mediumint mediumtext middleint minute_microsecond minute_second mod modifies
+    natural not no_write_to_binlog nth_value ntile null numeric of on optimize optimizer_costs
+    option optionally or order out outer outfile over partition percent_rank precision primary
+    procedure purge range rank read reads read_write real recursive references regexp release rename
+    repeat replace require resignal restrict return revoke right rlike row rows row_number schema
+    schemas second_microsecond select sensitive separator set show signal smallint spatial specific
+    sql sqlexception sqlstate sqlwarning sql_big_result sql_calc_found_rows sql_small_result ssl
+    starting stored straight_join system table terminated then tinyblob tinyint tinytext to trailing
+    trigger true undo union unique unlock unsigned update usage use using utc_date utc_time
+    utc_timestamp values varbinary varchar varcharacter varying virtual when where while window with
+    write xor year_month zerofill
+"""
+"""The reserved words of MySQL 8.0 (Reference Manual, Keywords and Reserved Words)."""
+_RESERVED = frozenset(_RESERVED_WORDS.split())
+
+
+def _name_case(table: str) -> Iterator[_Advice]:
+    if table != table.lower():
+        message = f"the name {table} is not in lower case"
+        yield _Advice(WARNING, message, "some servers distinguish such names, others do not")
+
+
+def _reserved_words(kind: str, name: str) -> Iterator[_Advice]:
+    if name.lower() in _RESERVED:
+        message = f"the name of {kind} {name} is a reserved word of MySQL"
+        yield _Advice(WARNING, message, "choose another name, or every statement needs backquotes")
 
 
 # -- rules for an ALTER TABLE ----------------------------------------------------------------------
@@ -264,9 +356,7 @@ _OF_TABLES: dict[str, Callable[[TableInfo], Iterator[_Advice]]] = {
     "primary_key": _primary_key,
     "auto_inc_capacity": _auto_inc_capacity,
     "redundant_indexes": _redundant_indexes,
-    "has_float": _has_float,
     "allow_charset": _allow_charset,
-    "name_case": _name_case,
     "datetime_index_position": _datetime_index_position,
 }
 _OF_ALTERS: dict[str, Alters] = {
@@ -279,28 +369,49 @@ _OF_ALTERS: dict[str, Alters] = {
     "adding_required_field": _adding_required_field,
     "changing_column_type": _changing_column_type,
 }
-RULES = (*_OF_TABLES, "has_foreign_key", *_OF_ALTERS)
+_OF_COLUMNS: dict[str, Callable[[ColumnDefinition], Iterator[_Advice]]] = {
+    "has_float": _has_float,
+    "has_timestamp": _has_timestamp,
+    "zero_date": _zero_date,
+}
+_OTHERS = ("refused", "name_case", "reserved_words", "has_foreign_key", "type_pedantic")
+RULES = (*_OF_TABLES, *_OF_COLUMNS, *_OF_ALTERS, *_OTHERS)
 
 
 # -- a file ----------------------------------------------------------------------------------------
 
 
 def lint(text: str) -> list[LintFinding]:
-    """The findings of a file. Raises Refused: 1064, and the errors of a CREATE TABLE."""
+    """The findings of a file, by line."""
     file, findings = _File(), list[LintFinding]()
     everywhere = _ignored(text, "ignore-file")
-    written = parse_file(text)
+    written = list(parse_leniently(text))
     ends = [text.find("\n", statement.end) for statement in written]
     begins = [0, *(len(text) if end < 0 else end for end in ends)]
+    silenced: dict[int, frozenset[str]] = {}
+
+    def add(rule: str, line: int, table: str, advice: _Advice) -> None:
+        if not {rule, "all"} & silenced.get(line, everywhere):
+            findings.append(
+                LintFinding(rule, advice.severity, line, table, advice.message, advice.help)
+            )
+
     for begin, end, statement in zip(begins[:-1], begins[1:], written, strict=True):
         silent = everywhere | _ignored(text[min(begin, statement.start) : end], "ignore")
         line = text.count("\n", 0, statement.start) + 1
-        for rule, table, advice in _findings(file, statement):
-            if rule not in silent and "all" not in silent:
-                findings.append(
-                    LintFinding(rule, advice.severity, line, table, advice.message, advice.help)
-                )
-    return findings
+        silenced[line] = silent | silenced.get(line, frozenset())
+        if isinstance(statement, RefusedStatement):
+            add("refused", line, "", _refused(statement.error))
+            continue
+        for rule, table, advice in _findings(file, statement, line):
+            add(rule, line, table, advice)
+    for column, advice in _type_pedantic(file):
+        add("type_pedantic", column.line, column.table, advice)
+    return sorted(findings, key=lambda finding: finding.line)
+
+
+def _refused(error: Refused) -> _Advice:
+    return _Advice(ERROR, f"error {error.code}: {error.message}", "the server refuses it")
 
 
 def _ignored(text: str, word: str) -> frozenset[str]:
@@ -313,28 +424,18 @@ def _ignored(text: str, word: str) -> frozenset[str]:
 _HOME = DatabaseInfo(id=1, db_name=name("test"))
 
 
-def _findings(file: _File, written: FileStatement) -> Iterator[tuple[str, str, _Advice]]:
+_Found = tuple[str, str, _Advice]
+"""Rule, table, advice."""
+
+
+def _findings(file: _File, written: FileStatement, line: int) -> Iterator[_Found]:
     node = written.statement
     if isinstance(node, CreateTable) and node.like is None and node.query is None:
-        home = DatabaseInfo(id=1, db_name=name(node.table.db)) if node.table.db else _HOME
-        table = table_info(node, home, lambda code, text: None)
-        file.tables[_key(node.table)] = table
-        for rule, judge in _OF_TABLES.items():
-            yield from ((rule, table.name.O, advice) for advice in judge(table))
-        yield from (("has_foreign_key", table.name.O, advice) for advice in _has_foreign_key(node))
+        yield from _of_new_table(file, node, line)
         return
     alter = _as_alter(node)
     if isinstance(alter, AlterTable):
-        for rule, look in _OF_ALTERS.items():
-            yield from ((rule, alter.table.name, advice) for advice in look(file, alter))
-        yield from (
-            ("has_foreign_key", alter.table.name, advice)
-            for spec in alter.specs
-            if isinstance(spec, nodes.AddForeignKey)
-            for advice in _has_foreign_key(
-                CreateTable(table=alter.table, foreign_keys=(spec.foreign_key,))
-            )
-        )
+        yield from _of_alter(file, alter, line)
         place = _key(alter.table)
         file.altered[place] = file.altered.get(place, 0) + 1
     elif isinstance(node, nodes.DropTable | nodes.TruncateTable):
@@ -345,6 +446,133 @@ def _findings(file: _File, written: FileStatement) -> Iterator[tuple[str, str, _
                     WARNING, f"table {dropped.name} loses its rows", "back it up before"
                 )
                 yield "unsafe", dropped.name, advice
+                if isinstance(node, nodes.DropTable):
+                    file.columns.pop(_key(dropped), None)
+
+
+def _of_new_table(file: _File, node: CreateTable, line: int) -> Iterator[_Found]:
+    title, place = node.table.name, _key(node.table)
+    home = DatabaseInfo(id=1, db_name=name(node.table.db)) if node.table.db else _HOME
+    try:
+        table = table_info(node, home, lambda code, text: None)
+    except Refused as error:
+        yield "refused", title, _refused(error)
+    else:
+        file.add(place, table, line)
+        for rule, judge in _OF_TABLES.items():
+            yield from ((rule, title, advice) for advice in judge(table))
+    yield from _of_names(title, [column.name for column in node.columns], new_table=title)
+    for column in node.columns:
+        yield from _of_column(title, column)
+    yield from (("has_foreign_key", title, advice) for advice in _has_foreign_key(node))
+
+
+def _of_alter(file: _File, alter: AlterTable, line: int) -> Iterator[_Found]:
+    title, place = alter.table.name, _key(alter.table)
+    for rule, look in _OF_ALTERS.items():
+        yield from ((rule, title, advice) for advice in look(file, alter))
+    for spec in alter.specs:
+        if isinstance(spec, nodes.AddForeignKey):
+            node = CreateTable(table=alter.table, foreign_keys=(spec.foreign_key,))
+            yield from (("has_foreign_key", title, advice) for advice in _has_foreign_key(node))
+        elif isinstance(spec, nodes.AddColumn | nodes.ModifyColumn):
+            yield from _of_column(title, spec.column)
+            is_new = isinstance(spec, nodes.AddColumn) or spec.name != spec.column.name
+            yield from _of_names(title, [spec.column.name] if is_new else [])
+        elif isinstance(spec, nodes.RenameColumn):
+            yield from _of_names(title, [spec.new_name])
+        elif isinstance(spec, nodes.RenameTo):
+            yield from _of_names(spec.table.name, [], new_table=spec.table.name)
+        try:
+            _follow(file, place, spec, line)
+        except Refused as error:
+            yield "refused", title, _refused(error)
+
+
+def _of_column(table: str, column: ColumnDefinition) -> Iterator[_Found]:
+    for rule, judge in _OF_COLUMNS.items():
+        yield from ((rule, table, advice) for advice in judge(column))
+
+
+def _of_names(table: str, columns: Iterable[str], new_table: str = "") -> Iterator[_Found]:
+    """The advice about names. `new_table`: the name that the table gets, if it gets one."""
+    yield from (("name_case", table, advice) for advice in _name_case(new_table))
+    words = [("table", new_table), *(("column", column) for column in columns)]
+    for kind, word in words:
+        yield from (("reserved_words", table, advice) for advice in _reserved_words(kind, word))
+
+
+# -- columns of all tables -------------------------------------------------------------------------
+
+
+def _shown_type(kind: FieldType) -> str:
+    text = type_text(kind)
+    return f"{text} {kind.Collate}" if kind.Charset not in ("", "binary") else text
+
+
+def _follow(file: _File, place: Place, spec: nodes.Spec, line: int) -> None:
+    """Notes what a clause makes of the columns of a table of the file. Raises Refused."""
+    columns, table = file.columns.get(place), file.tables.get(place)
+    if columns is None or table is None:
+        return
+    if isinstance(spec, nodes.AddColumn | nodes.ModifyColumn):
+        column = spec.column
+        if isinstance(spec, nodes.ModifyColumn):
+            columns.pop(spec.name.lower(), None)
+        kind = field_type(column.name, column.type, (table.charset, table.collate))
+        typed = _Typed(table.name.O, column.name, _shown_type(kind), line)
+        columns[column.name.lower()] = typed
+        if column.primary or column.unique:
+            file.indexed[place].add(column.name.lower())
+    elif isinstance(spec, nodes.DropColumn):
+        columns.pop(spec.name.lower(), None)
+    elif isinstance(spec, nodes.RenameColumn):
+        former = columns.pop(spec.name.lower(), None)
+        if former is not None:
+            columns[spec.new_name.lower()] = former._replace(column=spec.new_name)
+    elif isinstance(spec, nodes.AddIndex):
+        file.indexed[place] |= {(part.column or "").lower() for part in spec.index.parts}
+    elif isinstance(spec, nodes.RenameTo):
+        renamed = _key(spec.table)
+        file.columns[renamed] = {
+            column: typed._replace(table=spec.table.name)
+            for column, typed in file.columns.pop(place).items()
+        }
+        file.tables[renamed] = table
+        file.indexed[renamed] = file.indexed.pop(place)
+
+
+def _type_pedantic(file: _File) -> Iterator[tuple[_Typed, _Advice]]:
+    """Columns of one name have one type, if an index has one of them; so have t_id and t.id."""
+    advice = "give both the same type: a join converts one of them, and cannot use its index"
+    by_name: dict[str, list[_Typed]] = {}
+    indexed: set[str] = set()
+    for place, columns in file.columns.items():
+        indexed |= file.indexed[place] & columns.keys()
+        for column_name, typed in columns.items():
+            by_name.setdefault(column_name, []).append(typed)
+    for column_name, same in by_name.items():
+        counts = Counter(typed.type for typed in same)
+        if column_name == "id" or column_name not in indexed or len(counts) == 1:
+            continue
+        (usual, most), (_, next_most) = counts.most_common(2)
+        for typed in same:
+            if most == next_most:
+                message = f"column {typed.column} is {typed.type} here, and has {len(counts)} types"
+                yield typed, _Advice(WARNING, message, advice)
+            elif typed.type != usual:
+                message = f"column {typed.column} is {typed.type}, in other tables {usual}"
+                yield typed, _Advice(WARNING, message, advice)
+    for (database, table), columns in file.columns.items():
+        key = columns.get("id")
+        for title in (table, table.removesuffix("s")) if key is not None else ():
+            for (other_database, _), others in file.columns.items():
+                refers = others.get(f"{title}_id") if other_database == database else None
+                if refers is not None and key is not None and refers.type != key.type:
+                    message = f"column {refers.column} is {refers.type}, {key.table}.id {key.type}"
+                    yield refers, _Advice(WARNING, message, advice)
+            if title == table.removesuffix("s"):
+                break
 
 
 def _as_alter(node: object) -> object:
