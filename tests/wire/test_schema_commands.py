@@ -203,6 +203,42 @@ def test_the_schema_of_a_table_at_any_version(shop: str) -> None:
     assert exuvia("schema", "history", shop, "shop.none").stderr.startswith("ERROR 1146")
 
 
+def test_two_files_are_compared_without_a_node(tmp_path: Path) -> None:
+    present, wanted = tmp_path / "present.sql", tmp_path / "wanted.sql"
+    tables = f"{SHOP[1]};\n{SHOP[0]};\nCREATE TABLE apart.x (a int PRIMARY KEY);\n"
+    present.write_text(tables)
+    wanted.write_text(tables)
+    two = ("schema", "diff", str(present), str(wanted), "--exit-code")
+    assert exuvia(*two) == Done(0, "", "")
+    wanted.write_text(
+        tables.replace("city varchar(20)", "city varchar(40), born date").replace(
+            "x (a int", "x (a bigint"
+        )
+    )
+    done = exuvia(*two)
+    assert (done.returncode, done.stderr) == (2, "")
+    assert "-- 1. test.customer\n" in done.stdout and "-- 2. apart.x\n" in done.stdout
+    listed = json.loads(exuvia(*two, "-Dshop", "-ojson").stdout)
+    assert [step["table"] for step in listed] == ["shop.customer", "apart.x"]
+    assert listed[0]["statement"] == (
+        "ALTER TABLE `customer` MODIFY COLUMN `city` varchar(40) DEFAULT NULL,"
+        " ADD COLUMN `born` date DEFAULT NULL"
+    )
+    assert listed[0]["plan"]
+    wanted.write_text(SHOP[0])
+    kept = exuvia(*two)
+    assert kept.returncode == 0 and "test.sale is not in the file: left as it is" in kept.stderr
+    assert "DROP TABLE `sale`" in exuvia(*two, "--allow-drop").stdout
+    for text, error in (("CREATE TABLE t (a", "1064"), ("CREATE TABLE t (a int, a int)", "1060")):
+        present.write_text(text)
+        done = exuvia(*two)
+        assert done.returncode == 1 and error in done.stderr
+    present.write_text(SHOP[0])
+    wanted.write_text("DROP TABLE customer")
+    done = exuvia(*two)
+    assert done.returncode == 1 and "1235" in done.stderr
+
+
 def test_lint_ends_by_severity(tmp_path: Path) -> None:
     file = tmp_path / "x.sql"
     for text, code in (
@@ -210,7 +246,7 @@ def test_lint_ends_by_severity(tmp_path: Path) -> None:
         ("ALTER TABLE t COMMENT 'a'; ALTER TABLE t COMMENT 'b'", 0),
         ("CREATE TABLE t (a int PRIMARY KEY)", 3),
         ("CREATE TABLE t (a int)", 4),
-        ("CREATE TABLE t (a", 1),
+        ("CREATE TABLE t (a", 4),
     ):
         file.write_text(text)
         assert exuvia("schema", "lint", str(file)).returncode == code

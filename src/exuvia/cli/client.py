@@ -145,6 +145,29 @@ class NodeClient:
         self._connection.close()
 
 
+class EmbeddedClient:
+    """The same for a store that this process opens: `lmdb:///dir`."""
+
+    def __init__(self, url: str) -> None:
+        from exuvia import dbapi
+
+        self._connection = dbapi.connect(url, autocommit=True)
+
+    def ask(self, statement: str) -> Rows:
+        """Run one statement. Raises pymysql.err.MySQLError."""
+        with self._connection.cursor() as cursor:
+            cursor.execute(statement)
+            names = [column[0] for column in cursor.description or ()]
+            return Rows(names, cursor.fetchall() if names else (), cursor.rowcount)
+
+    def close(self) -> None:
+        """Leave the store."""
+        self._connection.close()
+
+
+Client = NodeClient | EmbeddedClient
+
+
 def fail(reason: str) -> NoReturn:
     """End the command: it has failed."""
     sys.stderr.write(f"{reason}\n")
@@ -167,7 +190,7 @@ def connected(node: NodeAddress, database: str = "") -> NodeClient:
         fail(message(error))
 
 
-def ask(client: NodeClient, statement: str) -> Rows:
+def ask(client: Client, statement: str) -> Rows:
     """The answer; an error fails the command."""
     import pymysql
 

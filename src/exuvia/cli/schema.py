@@ -2,6 +2,8 @@
 
     exuvia schema dump              all CREATE TABLEs of a database, which diff finds equal
     exuvia schema diff FILE.sql     the ALTERs that would make its tables, with plans
+    exuvia schema diff A.sql B.sql  the ALTERs that would make the tables of B of those of A; no
+                                    node is asked: A's tables are made in a store of its own
     exuvia schema apply FILE.sql    the same, run one after the other; the first error ends it
     exuvia schema lint FILE.sql     advice about its statements; no node is asked (cli/advice.py)
     exuvia schema history DB.TABLE  what a table was after each schema change
@@ -13,8 +15,10 @@ import json
 import re
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
@@ -22,7 +26,9 @@ import typer
 from exuvia.base.errors import Refused
 from exuvia.cli.advice import AdviceFormat, printed
 from exuvia.cli.client import (
+    Client,
     DatabaseOption,
+    EmbeddedClient,
     Format,
     NodeAddress,
     NodeClient,
@@ -91,7 +97,32 @@ def dump(
 Step = dict[str, Any]
 
 
-def _steps(client: NodeClient, text: str, allow_drop: bool) -> list[Step]:
+@contextmanager
+def _with_tables_of(file: Path, database: str) -> Iterator[Client]:
+    """A client of an empty store that has the tables of the file. Errors in it fail the command."""
+    from exuvia.sql.parse.text import parse_file
+
+    text = file.read_text()
+    try:
+        statements = [written.statement for written in parse_file(text)]
+    except Refused as error:
+        fail(f"{file}: ERROR {error.code}: {error.message}")
+    places = (getattr(statement, "table", None) for statement in statements)
+    names = dict.fromkeys([database, *(place.db for place in places if place and place.db)])
+    with TemporaryDirectory(prefix="exuvia-diff-") as folder:
+        client = EmbeddedClient(f"lmdb://{folder}/store")
+        try:
+            for name in names:
+                ask(client, f"CREATE DATABASE IF NOT EXISTS {quoted(name)}")
+            ask(client, f"USE {quoted(database)}")
+            for step in _steps(client, text, allow_drop=False):
+                ask(client, step["statement"])
+            yield client
+        finally:
+            client.close()
+
+
+def _steps(client: Client, text: str, allow_drop: bool) -> list[Step]:
     """The required steps. Tables that the file does not have stay, unless `allow_drop`."""
     planned = json.loads(
         str(ask(client, f"EXPLAIN FORMAT = 'json' APPLY {literal(text)}").rows[0][0])
@@ -128,6 +159,14 @@ def _printed(steps: Sequence[Step], allow_drop: bool) -> str:
 def diff(
     node: NodeAddress,
     file: FileArgument,
+    other_file: Annotated[
+        Path | None,
+        typer.Argument(
+            help="CREATE TABLEs; then the first file has the present tables, and no node is asked.",
+            exists=True,
+            dir_okay=False,
+        ),
+    ] = None,
     database: DatabaseOption = "",
     allow_drop: AllowDropOption = False,
     exit_code: Annotated[
@@ -136,7 +175,11 @@ def diff(
     output: OutputOption = Format.table,
 ) -> None:
     """Print what would make the file's tables of those there are, and what it would meet."""
-    steps = _steps(_connected(node, database), file.read_text(), allow_drop)
+    if other_file is None:
+        steps = _steps(_connected(node, database), file.read_text(), allow_drop)
+    else:
+        with _with_tables_of(file, database or "test") as client:
+            steps = _steps(client, other_file.read_text(), allow_drop)
     if output is Format.json:
         sys.stdout.write(json.dumps(steps, indent=2) + "\n")
     elif steps:
@@ -242,10 +285,7 @@ def lint(
     """Advice about the statements of a file. Exit code 3: warnings, 4: errors."""
     from exuvia.sql.schema import lint as rules
 
-    try:
-        advice = rules.lint(file.read_text())
-    except Refused as error:
-        fail(f"{file}: ERROR {error.code}: {error.message}")
+    advice = rules.lint(file.read_text())
     sys.stdout.write(printed(file, advice, output))
     severities = {finding.severity for finding in advice}
     if rules.ERROR in severities:
