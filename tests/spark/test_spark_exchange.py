@@ -130,12 +130,24 @@ def require_filled(engine: Engine, table: Table) -> None:
     assert engine.folders == []
 
 
-def step_to(engine: Engine, driver: PhaseRunner, waves: Waves, table: Table, stage: str) -> None:
-    """Steps a driver until it has reached a stage."""
+TRIES = 8
 
-    for _ in progress_of(driver):
-        if stage_of(engine.store, waves, table.info.id) == stage:
-            return
+
+def driver_at(
+    engine: Engine, waves: Waves, stage: str, kind: str = "fill"
+) -> tuple[PhaseRunner, Table]:
+    """A driver that has reached a stage, and its table.
+
+    Workers of Spark go on between two looks, so a driver may be seen before and after a stage only.
+    Then another table is tried."""
+    for _ in range(TRIES):
+        table = engine.table(kind=kind)
+        driver = engine.driver(table)
+        for _ in progress_of(driver):
+            if stage_of(engine.store, waves, table.info.id) == stage and engine.folders:
+                return driver, table
+        waves.tasks.clear()
+    raise AssertionError(f"no driver was seen at {stage}")
 
 
 def ended(driver: PhaseRunner) -> Progress:
@@ -220,9 +232,8 @@ def test_copies_of_a_large_move_are_put_by_key_ranges(
 def test_rows_may_change_between_their_spill_and_their_put(
     engine: Engine, waves: Waves, kind: str, stage: str
 ) -> None:
-    table, rows = engine.table(kind=kind), rows_of()
-    driver = engine.driver(table)
-    step_to(engine, driver, waves, table, stage)
+    rows = rows_of()
+    driver, table = driver_at(engine, waves, stage, kind)
 
     def change(txn: Transaction, n: int) -> None:
         _, number, text, key = rows[n]
@@ -240,9 +251,7 @@ def test_rows_may_change_between_their_spill_and_their_put(
 
 
 def test_rows_of_a_lost_file_of_a_rewrite_are_read_again(engine: Engine, waves: Waves) -> None:
-    table = engine.table(kind="rewrite")
-    driver = engine.driver(table)
-    step_to(engine, driver, waves, table, "spill")
+    driver, table = driver_at(engine, waves, "spill", "rewrite")
     (folder,) = engine.folders
     min(folder.iterdir(), key=lambda path: path.name.split("-")[:2]).unlink()
     assert isinstance(ended(driver), Done)
@@ -262,9 +271,7 @@ def test_duplicates_of_all_ranges_are_listed(engine: Engine, waves: Waves) -> No
 
 @pytest.mark.parametrize("stage", ["spill", "barrier", "merge"])
 def test_a_lost_file_makes_its_map_task_run_again(engine: Engine, waves: Waves, stage: str) -> None:
-    table = engine.table()
-    driver = engine.driver(table)
-    step_to(engine, driver, waves, table, stage)
+    driver, table = driver_at(engine, waves, stage)
     (folder,) = engine.folders
     # on Spark, the running wave may have opened it already
     files = sorted(folder.iterdir(), key=lambda path: path.name.split("-")[:2])
@@ -285,10 +292,7 @@ def test_a_lost_file_makes_its_map_task_run_again(engine: Engine, waves: Waves, 
 def test_a_pause_removes_the_files_and_a_later_driver_does_the_rest(
     engine: Engine, waves: Waves, kind: str, stage: str
 ) -> None:
-    table = engine.table(kind=kind)
-    first = engine.driver(table)
-    step_to(engine, first, waves, table, stage)
-    assert engine.folders
+    first, table = driver_at(engine, waves, stage, kind)
     begin_reorg(engine.store, 2, table.info.id)
     with pytest.raises(Deposed):
         for _ in range(1_000):
@@ -344,9 +348,7 @@ def test_after_kill_9_the_next_driver_removes_the_files_and_does_the_rest(
 
 
 def test_a_removed_folder_is_made_again(engine: Engine, waves: Waves) -> None:
-    table = engine.table()
-    driver = engine.driver(table)
-    step_to(engine, driver, waves, table, "barrier")
+    driver, table = driver_at(engine, waves, "barrier")
     (folder,) = engine.folders
     shutil.rmtree(folder)
     assert isinstance(ended(driver), Done)

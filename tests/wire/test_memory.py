@@ -372,6 +372,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.alone
 @pytest.mark.long
 @pytest.mark.parametrize("name", TEXTS)
 def test_texts_hold_up_nobody(roomy: NodeProcess, pingers: Pingers, name: str) -> None:
