@@ -266,3 +266,22 @@ def test_errors_are_one_line(tmp_path: Path, shop: str) -> None:
     assert "COMMENT='a\\\\b''c'" in diff(file, shop).stdout
     assert exuvia("schema", "dump", shop, "-Dnosuch").stderr.startswith("ERROR 1049")
     assert diff(file, "-P1").returncode == 1
+
+
+@pytest.mark.parametrize("command", ["lint", "diff", "apply", "diff of two"])
+def test_a_file_is_utf_8(tmp_path: Path, shop: str, command: str) -> None:
+    latin1, marked = tmp_path / "latin1.sql", tmp_path / "marked.sql"
+    latin1.write_bytes("CREATE TABLE t (\n  a int COMMENT 'Stück'\n);\n".encode("latin-1"))
+    marked.write_text("CREATE TABLE t (id int PRIMARY KEY);\n", encoding="utf-8-sig")
+
+    def run(file: Path) -> Done:
+        if command == "lint":
+            return exuvia("schema", "lint", str(file))
+        if command == "diff of two":
+            return exuvia("schema", "diff", str(marked), str(file))
+        return exuvia("schema", command, str(file), shop, "-Dshop")
+
+    done = run(latin1)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"{latin1} is not UTF-8: byte 0xfc in line 2;")
+    assert "ERROR" not in run(marked).stderr

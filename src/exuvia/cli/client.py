@@ -106,7 +106,7 @@ def on_node(command: Callable[..., None]) -> Callable[..., None]:
 def _password(file: Path | None) -> str:
     if file is None:
         return os.environ.get(PASSWORD_VARIABLE, "")
-    return file.read_text().partition("\n")[0].rstrip("\r")
+    return text_of(file).partition("\n")[0].rstrip("\r")
 
 
 class Rows(NamedTuple):
@@ -172,6 +172,17 @@ def fail(reason: str) -> NoReturn:
     """End the command: it has failed."""
     sys.stderr.write(f"{reason}\n")
     raise typer.Exit(ExitCode.FAILED)
+
+
+def text_of(file: Path) -> str:
+    """Its text, which is UTF-8, with or without a byte order mark. Otherwise the command fails."""
+    content = file.read_bytes()
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        byte = f"byte 0x{content[error.start]:02x} in line {line}"
+        fail(f"{file} is not UTF-8: {byte}; convert it, for example with iconv -t UTF-8")
 
 
 def message(error: Exception) -> str:

@@ -40,6 +40,7 @@ from exuvia.cli.client import (
     on_node,
     quoted,
     show,
+    text_of,
 )
 from exuvia.cli.program import ExitCode, Program
 
@@ -102,7 +103,7 @@ def _with_tables_of(file: Path, database: str) -> Iterator[Client]:
     """A client of an empty store that has the tables of the file. Errors in it fail the command."""
     from exuvia.sql.parse.text import parse_file
 
-    text = file.read_text()
+    text = text_of(file)
     try:
         statements = [written.statement for written in parse_file(text)]
     except Refused as error:
@@ -176,10 +177,10 @@ def diff(
 ) -> None:
     """Print what would make the file's tables of those there are, and what it would meet."""
     if other_file is None:
-        steps = _steps(_connected(node, database), file.read_text(), allow_drop)
+        steps = _steps(_connected(node, database), text_of(file), allow_drop)
     else:
         with _with_tables_of(file, database or "test") as client:
-            steps = _steps(client, other_file.read_text(), allow_drop)
+            steps = _steps(client, text_of(other_file), allow_drop)
     if output is Format.json:
         sys.stdout.write(json.dumps(steps, indent=2) + "\n")
     elif steps:
@@ -203,7 +204,7 @@ def apply(
 ) -> None:
     """Make the file's tables of those there are: one statement after the other, each online."""
     client = _connected(node, database)
-    steps = _steps(client, file.read_text(), allow_drop)
+    steps = _steps(client, text_of(file), allow_drop)
     if not steps:
         sys.stderr.write("nothing to do\n")
         return
@@ -285,7 +286,7 @@ def lint(
     """Advice about the statements of a file. Exit code 3: warnings, 4: errors."""
     from exuvia.sql.schema import lint as rules
 
-    advice = rules.lint(file.read_text())
+    advice = rules.lint(text_of(file))
     sys.stdout.write(printed(file, advice, output))
     severities = {finding.severity for finding in advice}
     if rules.ERROR in severities:

@@ -16,7 +16,7 @@ it in the whole file:
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
@@ -545,12 +545,14 @@ def _follow(file: _File, place: Place, spec: nodes.Spec, line: int) -> None:
 def _type_pedantic(file: _File) -> Iterator[tuple[_Typed, _Advice]]:
     """Columns of one name have one type, if an index has one of them; so have t_id and t.id."""
     advice = "give both the same type: a join converts one of them, and cannot use its index"
-    by_name: dict[str, list[_Typed]] = {}
+    by_name: defaultdict[str, list[_Typed]] = defaultdict(list)
+    references: defaultdict[tuple[str, str], list[_Typed]] = defaultdict(list)
     indexed: set[str] = set()
     for place, columns in file.columns.items():
         indexed |= file.indexed[place] & columns.keys()
         for column_name, typed in columns.items():
-            by_name.setdefault(column_name, []).append(typed)
+            by_name[column_name].append(typed)
+            references[place[0], column_name].append(typed)
     for column_name, same in by_name.items():
         counts = Counter(typed.type for typed in same)
         if column_name == "id" or column_name not in indexed or len(counts) == 1:
@@ -564,15 +566,13 @@ def _type_pedantic(file: _File) -> Iterator[tuple[_Typed, _Advice]]:
                 message = f"column {typed.column} is {typed.type}, in other tables {usual}"
                 yield typed, _Advice(WARNING, message, advice)
     for (database, table), columns in file.columns.items():
-        key = columns.get("id")
-        for title in (table, table.removesuffix("s")) if key is not None else ():
-            for (other_database, _), others in file.columns.items():
-                refers = others.get(f"{title}_id") if other_database == database else None
-                if refers is not None and key is not None and refers.type != key.type:
+        if (key := columns.get("id")) is None:
+            continue
+        for singular in dict.fromkeys((table, table.removesuffix("s"))):
+            for refers in references.get((database, f"{singular}_id"), ()):
+                if refers.type != key.type:
                     message = f"column {refers.column} is {refers.type}, {key.table}.id {key.type}"
                     yield refers, _Advice(WARNING, message, advice)
-            if title == table.removesuffix("s"):
-                break
 
 
 def _as_alter(node: object) -> object:
