@@ -2,7 +2,7 @@
 
     python tools/run_tests.py MARKS [TESTS...]
 
-A unit is a test file, or a folder whose tests share something that is expensive to start. Most
+A unit is a test file, or files that share something that is expensive to start. Most
 tests wait for processes, disks and leases, so there are more processes than cores; WORKERS sets
 their number. Afterwards the tests marked `alone` run one after another: what they compare needs
 the whole machine. With TESTS, one process runs only these.
@@ -21,15 +21,25 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import pytest
 
-FOLDERS = ("tests/applications", "tests/spark", "tests/torture", "tests/wire")
-"""Their tests share a Spark session, running nodes or a MariaDB server."""
+FOLDERS = {
+    "tests/applications": "",
+    "tests/spark": "spark_store",
+    "tests/torture": "",
+    "tests/wire": "",
+}
+"""Their tests share a Spark session, running nodes or a MariaDB server: those files that have this
+word. The other files are units of their own."""
+
+LARGE = ("tests/spark/test_spark_exchange.py",)
+"""Files of these folders that take so long that they are worth a Spark session of their own."""
 
 LONGEST = (
     "tests/spark",
+    *LARGE,
     "tests/wire",
     "tests/torture",
     "tests/applications",
@@ -44,22 +54,40 @@ INTERRUPTED = 130
 """The exit code after ^C."""
 
 
-def units() -> list[str]:
+class Unit(NamedTuple):
+    """What one process runs in one go. Its fixtures of the scope `session` live as long."""
+
+    name: str
+    files: list[str]
+
+
+def units() -> list[Unit]:
     """All units in the order in which they start."""
-    folders = [folder for folder in FOLDERS if Path(folder).is_dir()]
-    files = (str(file) for file in sorted(Path("tests").rglob("test_*.py")))
-    inside = tuple(f"{folder}/" for folder in folders)
-    found = [*folders, *(file for file in files if not file.startswith(inside))]
-    return sorted(found, key=lambda unit: LONGEST.index(unit) if unit in LONGEST else len(LONGEST))
+    by_name: dict[str, list[str]] = {}
+    for file in sorted(Path("tests").rglob("test_*.py")):
+        name = str(file)
+        for folder, word in FOLDERS.items():
+            shares = name.startswith(f"{folder}/") and name not in LARGE
+            if shares and word in file.read_text():
+                name = folder
+        by_name.setdefault(name, []).append(str(file))
+    made = [Unit(name, files) for name, files in by_name.items()]
+    first = [*LONGEST, *(unit.name for unit in made if unit.name.startswith(tuple(FOLDERS)))]
+    return sorted(made, key=lambda unit: [*first, unit.name].index(unit.name))
 
 
 class Queue:
-    """A file with a unit per line; taking one is safe in several processes."""
+    """A file with a unit per line, its name and its files; taking one is safe in several
+    processes."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def take(self) -> str | None:
+    def put(self, units: list[Unit]) -> None:
+        """All units, once."""
+        self._path.write_text("".join(f"{unit.name} {' '.join(unit.files)}\n" for unit in units))
+
+    def take(self) -> Unit | None:
         """The next unit, or None at the end."""
         with self._path.open("r+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -67,14 +95,14 @@ class Queue:
             file.seek(0)
             file.truncate()
             file.writelines(f"{unit}\n" for unit in waiting[1:])
-        return waiting[0] if waiting else None
+        if not waiting:
+            return None
+        name, *files = waiting[0].split()
+        return Unit(name, files)
 
 
 class Units:
-    """The pytest plugin of a worker: collects and runs unit after unit in one session.
-
-    Fixtures of the scope `session` live as long as a unit.
-    """
+    """The pytest plugin of a worker: collects and runs unit after unit in one session."""
 
     def __init__(self, queue: Queue, progress: int) -> None:
         self._queue = queue
@@ -111,7 +139,8 @@ class Units:
             started, used = time.monotonic(), processor_s()
             self._counts.clear()
             failed = session.testsfailed
-            session.items = list(session.genitems(self._nodes[session.path / unit]))
+            nodes = [self._nodes[session.path / file] for file in unit.files]
+            session.items = [item for node in nodes for item in session.genitems(node)]
             hooks = session.config.hook
             hooks.pytest_collection_modifyitems(
                 session=session, config=session.config, items=session.items
@@ -120,7 +149,7 @@ class Units:
             collected += len(session.items)
             self._run(session)
             self._counts["failed"] = session.testsfailed - failed
-            self._tell(unit, time.monotonic() - started, processor_s() - used)
+            self._tell(unit.name, time.monotonic() - started, processor_s() - used)
         session.testscollected = collected
         return True
 
@@ -168,7 +197,7 @@ def ended(code: int) -> int:
 def in_workers(marks: str, number: int, folder: Path) -> int:
     """Runs all units; returns the worst exit code."""
     queue = folder / "queue"
-    queue.write_text("".join(f"{unit}\n" for unit in units()))
+    Queue(queue).put(units())
     progress = os.dup(1)
     reports = [(folder / f"report {number}").open("w+b") for number in range(number)]
 

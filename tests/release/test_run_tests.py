@@ -44,7 +44,9 @@ def tree(tmp_path: Path) -> Path:
         body = f"import time, outside\ndef test_{name}(): time.sleep(0.2)\n"
         (tmp_path / f"tests/test_{name}.py").write_text(body)
     for name in "gh":
-        (tmp_path / f"tests/spark/test_{name}.py").write_text(f"def test_{name}(shared): pass\n")
+        body = f"def test_{name}(shared): 'spark_store'\n"
+        (tmp_path / f"tests/spark/test_{name}.py").write_text(body)
+    (tmp_path / "tests/spark/test_i.py").write_text("def test_i(): pass\n")
     return tmp_path
 
 
@@ -68,11 +70,12 @@ def test_each_test_runs_once_and_a_folder_shares_its_session(tree: Path) -> None
     with start(tree) as process:
         output = process.communicate()[0]
     assert process.returncode == 0, output
-    assert names_of_tests(tree) == [f"test_{name}" for name in "abcdefgh"]
+    assert names_of_tests(tree) == [f"test_{name}" for name in "abcdefghi"]
     log = (tree / "tests/log").read_text().splitlines()
     assert log.count("started") == log.count("ended") == 1
     assert len({line.split()[0] for line in log if " " in line}) == 2, "one process did all"
     assert "tests/spark: 2 passed" in output
+    assert "tests/spark/test_i.py: 1 passed" in output, "it does not share the session"
     assert "tests/test_a.py: 1 passed" in output
 
 
@@ -95,7 +98,7 @@ def test_a_failure_is_reported_and_the_rest_runs(tree: Path, body: str, text: st
         output = process.communicate()[0]
     assert process.returncode != 0
     assert text in output
-    assert {f"test_{name}" for name in "abcdefgh"} <= set(names_of_tests(tree))
+    assert {f"test_{name}" for name in "abcdefghi"} <= set(names_of_tests(tree))
 
 
 def test_deselected_tests_do_not_run(tree: Path) -> None:
