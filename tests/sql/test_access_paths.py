@@ -120,3 +120,27 @@ def test_a_transaction_reads_its_own_writes_through_every_path(
     assert rows(session, "SELECT id FROM o ORDER BY id DESC") == [[4], [3], [2]]
     run(session, "ROLLBACK")
     assert rows(session, "SELECT id FROM o WHERE k < 4") == [[1], [2], [3]]
+
+
+@pytest.mark.parametrize(
+    ("where", "left"),
+    [
+        ("id = -1", [-3, -2, 1]),
+        ("id IN (-1, -2.0, -'9')", [-3, 1]),
+        ("id IN (-1, -2.0)", [-3, 1]),
+        ("id < -1", [-1, 1]),
+        ("-2e0 >= id", [-1, 1]),
+        ("id BETWEEN -(2) AND - -1", [-3]),
+        ("d = -1.5 AND id > 0", [-3, -2, -1, 1]),
+        ("d <=> -1.50", [-3, -2, 1]),
+    ],
+)
+def test_a_cached_plan_uses_keys_for_negative_literals(
+    session: Session, where: str, left: list[int]
+) -> None:
+    run(session, "CREATE TABLE t (id INT PRIMARY KEY, d DECIMAL(5,2), KEY (d))")
+    run(session, "SET sql_safe_updates = 1")
+    for _ in range(2):  # planned, then found in the cache
+        run(session, "REPLACE INTO t VALUES (-3, -3.5), (-2, -2.5), (-1, -1.5), (1, 1.5)")
+        run(session, f"DELETE FROM t WHERE {where}")
+        assert [row[0] for row in rows(session, "SELECT id FROM t")] == left

@@ -237,3 +237,16 @@ def test_sysdate_is_the_time_of_the_call(session: Session) -> None:
 def test_a_decimal_zero_has_no_sign(session: Session) -> None:
     query = "SELECT 0/-1, 0*-1.5, -0.001/3, 1.5*-n, -n/7 FROM (SELECT 0 AS n) q"
     assert rows_of(session, query) == [["0.0000", "0.0", "-0.0003333", "0.0", "0.0000"]]
+
+
+def test_a_chain_of_decimal_divisions_keeps_nine_words(session: Session) -> None:
+    """81 digits, as in MySQL. The first quotient has four digits in one word of nine."""
+    assert rows_of(session, "SELECT 1/3/3, 1/3/3/3") == [["0.11111111", "0.037037037000"]]
+    for divisor, count in (("3", 60), ("7.1234567", 30), ("0.5", 150), ("0.000000001", 6)):
+        quotient = rows_of(session, f"SELECT 12.5{f' / {divisor}' * count}")[0][0]
+        assert quotient is not None
+        exact = 12.5 / float(divisor) ** count
+        assert float(quotient) == pytest.approx(exact, rel=1e-6, abs=1e-20), divisor
+    chain = "1" + "/3" * 19
+    assert rows_of(session, f"SELECT {'9' * 65} % ({chain}) < {chain}") == [["1"]]
+    assert answer(session, f"SELECT 1{' / 0.000000001' * 12}") == {"error": [1690, "22003"]}

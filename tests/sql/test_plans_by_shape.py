@@ -492,6 +492,46 @@ def test_what_a_plan_takes_is_known(session: Session) -> None:
     assert taken < 800 * characters, (taken / characters, len(plans))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT w.* FROM w{} WHERE id = 1",
+        "SELECT w.*, w.*, w.*, w.* FROM w{} WHERE id = 1",
+        "SELECT w.*, w.* FROM w{} JOIN n ON n.a = w.id WHERE w.id = 1",
+        "SELECT x.id FROM w{} x JOIN w y ON x.id = y.c1 JOIN w z ON z.id = y.c2 WHERE x.id = 1",
+        "UPDATE w{} JOIN n ON n.id = w.id SET w.c1 = n.a, n.b = w.c2 WHERE w.id = 1",
+    ],
+)
+def test_a_plan_of_many_columns_weighs_as_much_as_it_takes(session: Session, text: str) -> None:
+    """Ten such plans of one short text each took a gigabyte."""
+    columns = ", ".join(f"c{n} INT" for n in range(300))
+    run(session, f"CREATE TABLE w (id INT PRIMARY KEY, {columns})")
+    run(session, "CREATE TABLE n (id INT PRIMARY KEY, a INT, b INT)")
+    run(session, text.format(""))
+    plans = PlanCache()
+    session.services = replace(session.services, plans=plans)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for spaces in range(1, 9):
+            run(session, text.format(" " * spaces))
+        gc.collect()
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(plans) == 8
+    assert 300 * plans.characters < taken < 1200 * plans.characters
+
+
+def test_a_plan_of_too_many_columns_is_not_cached(session: Session) -> None:
+    columns = ", ".join(f"c{n} INT" for n in range(900))
+    run(session, f"CREATE TABLE w (id INT PRIMARY KEY, {columns})")
+    for number, cached in ((2, 1), (40, 0)):
+        session.services = replace(session.services, plans=PlanCache())
+        run(session, f"SELECT {', '.join(['w.*'] * number)} FROM w WHERE id = 1")
+        assert len(session.services.plans) == cached
+
+
 def test_a_forgotten_catalog_costs_a_planning_and_no_error(numbers: Session) -> None:
     schemas: Schemas = numbers.services.schemas
     for _ in range(3):

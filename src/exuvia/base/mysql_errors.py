@@ -578,6 +578,7 @@ ErrWrongParamcountToNativeFct = MySQLError(
 )
 WarnOptionIgnored = MySQLError(1618, "HY000", "<%s> option ignored")
 ErrTooLongTableComment = MySQLError(1628, "HY000", "Comment for table '%s' is too long (max = %s)")
+ErrTooLongFieldComment = MySQLError(1629, "HY000", "Comment for field '%s' is too long (max = %s)")
 ErrTooManyConcurrentTrxs = MySQLError(1637, "HY000", "Too many active concurrent transactions: %s")
 ErrUnknownLocale = MySQLError(1649, "HY000", "Unknown locale: '%s'")
 ErrSameNamePartitionField = MySQLError(1652, "HY000", "Duplicate partition field name '%s'")

@@ -54,7 +54,7 @@ from exuvia.base.errors import Refused
 from exuvia.base.types import Family, FieldType, TypeCode, Value
 from exuvia.catalog.codec import key_codec
 from exuvia.catalog.convert import values
-from exuvia.catalog.decimals import whole
+from exuvia.catalog.decimals import WIDE, whole
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.catalog.temporal import from_moment, shift_zone, to_moment
@@ -344,7 +344,7 @@ def _terms(tree: Tree, number: int, places: _Places) -> Iterator[Term]:
         yield from _comparison(tree, operator, number, places)
     elif isinstance(tree, exp.Between):
         place = places.find(tree.this)
-        low, high = comparand_of(tree.args["low"]), comparand_of(tree.args["high"])
+        low, high = _comparand(tree.args["low"]), _comparand(tree.args["high"])
         if place is not None and low is not None and high is not None:
             yield Term(place[0], ">=", (_end_of_between(low, high),), number, place[1])
             yield Term(place[0], "<=", (_end_of_between(high, low),), number, place[1])
@@ -359,10 +359,28 @@ def _terms(tree: Tree, number: int, places: _Places) -> Iterator[Term]:
         yield from comparisons
     elif isinstance(tree, exp.In) and tree.args.get("query") is None:
         place = places.find(tree.this)
-        constants = [comparand_of(expression) for expression in tree.expressions]
+        constants = [_comparand(expression) for expression in tree.expressions]
         usable = tuple(constant for constant in constants if constant is not None)
         if place is not None and usable and len(usable) == len(constants):
             yield Term(place[0], "in", usable, number, place[1])
+
+
+def _comparand(tree: Tree) -> ConstantOf | None:
+    """As `comparand_of`, also for -?, which is how a plan is cached for a negative literal."""
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
+    if not isinstance(tree, exp.Neg) or walks.find(tree, exp.Placeholder) is None:
+        return comparand_of(tree)
+    positive = _comparand(tree.this)
+    return None if positive is None else lambda context: _negative(positive(context))
+
+
+def _negative(value: Value) -> Value:
+    if isinstance(value, Decimal):
+        return WIDE.minus(value)  # Python's own minus rounds to 28 digits
+    if isinstance(value, int | float):
+        return -value
+    return None if value is None else INEXACT
 
 
 def _end_of_between(mine: ConstantOf, other: ConstantOf) -> ConstantOf:
@@ -390,7 +408,7 @@ def _comparison(tree: Tree, operator: str, number: int, places: _Places) -> Iter
         (tree.this, tree.expression, operator),
         (tree.expression, tree.this, _MIRRORED[operator]),
     ):
-        value = comparand_of(constant)
+        value = _comparand(constant)
         place = None if value is None else places.find(column)
         if place is not None and value is not None:
             yield Term(place[0], sign, (value,), number, place[1])

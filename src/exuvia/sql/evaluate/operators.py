@@ -147,6 +147,7 @@ def binary(run: Callable[[Value, Value], Value], arguments: list[Compiled]) -> C
 
 
 _WORD = 9  # digits in one word of MySQL's decimals
+_MOST_PLACES = 9 * _WORD
 
 
 def _words(digits: int) -> int:
@@ -154,15 +155,19 @@ def _words(digits: int) -> int:
 
 
 def divide(left: Decimal, right: Decimal, digits: int = DIVISION_DIGITS) -> Decimal:
-    """MySQL's decimal quotient: truncated to whole words of nine digits, with `digits` or more."""
+    """MySQL's decimal quotient: truncated to whole words of nine digits, with `digits` or more.
+
+    As in MySQL, it has at most nine words, of which its whole digits take theirs first."""
     a, b = left.as_tuple().exponent, right.as_tuple().exponent
     s1 = -a if isinstance(a, int) and a < 0 else 0
     s2 = -b if isinstance(b, int) and b < 0 else 0
     w1, w2 = _words(s1), _words(s2)
     more = max(0, digits - (w1 - s1 + w2 - s2))
     scale = _words(w1 + w2 + more)
-    unit = Decimal(1).scaleb(-scale)
-    quotient = DIGITS.divide(left, right).quantize(unit, ROUND_DOWN, DIGITS)
+    quotient = DIGITS.divide(left, right)
+    whole = max(0, quotient.adjusted() + 1)
+    places = max(0, min(scale, _MOST_PLACES - _words(whole)))
+    quotient = quotient.quantize(Decimal(1).scaleb(-places), ROUND_DOWN, WIDE)
     return quotient or abs(quotient)  # zero has no sign
 
 
@@ -205,7 +210,7 @@ def _remainder(a: Value, b: Value) -> Value:
     if isinstance(a, int) and isinstance(b, int):
         remainder = abs(a) % abs(b)
         return -remainder if a < 0 else remainder
-    return DIGITS.remainder(DIGITS.create_decimal(a), DIGITS.create_decimal(b))
+    return WIDE.remainder(WIDE.create_decimal(a), WIDE.create_decimal(b))
 
 
 def _modulo(call: Call, arguments: list[Compiled]) -> Compiled:

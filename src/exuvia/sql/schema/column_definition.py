@@ -49,11 +49,11 @@ from exuvia.base.mysql_errors import (
     ErrTooBigPrecision,
     ErrTooBigScale,
     ErrTooBigSet,
+    ErrTooLongFieldComment,
     ErrTooLongIdent,
     ErrTooManyFields,
     ErrTruncatedWrongValue,
     ErrTruncatedWrongValueForField,
-    ErrUnknown,
     ErrUnsupportedOnGeneratedColumn,
     ErrWrongAutoKey,
     ErrWrongColumnName,
@@ -173,7 +173,7 @@ def _with_flags(written: ColumnDefinition, kind: FieldType, primary: bool) -> Fi
 
 def _comment(column: str, text: str) -> str:
     if len(text) > _COMMENT_CHARS:
-        raise ErrUnknown(f"Comment for field '{column}' is too long (max = {_COMMENT_CHARS})")
+        raise ErrTooLongFieldComment(column, _COMMENT_CHARS)
     return text
 
 

@@ -68,6 +68,13 @@ class KeptPlan(Plan):
     def tables(self) -> Sequence[Table]:
         """The stored tables that it reads or writes."""
 
+    @property
+    def columns_weight(self) -> int:
+        """The memory of its columns, in characters of a shape (plan_cache.py).
+
+        A column of the result takes as much as a character, a column of a table half of it."""
+        return len(self.columns) + sum(len(table.info.cols) for table in self.tables) // 2
+
     def repeats(self, notes: Sequence[Note]) -> None:
         """Repeats the warnings of planning in every run."""
         if notes:

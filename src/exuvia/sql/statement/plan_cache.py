@@ -17,7 +17,7 @@ notified of them (stats/cache.py).
 
 import threading
 from collections.abc import Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from exuvia.base.types import Value
 from exuvia.sql.bind.binding import Answers, Binding, FactNames
@@ -50,6 +50,15 @@ class FactSource(Protocol):
         """The values of these facts, for these literals."""
 
 
+@runtime_checkable
+class Weighed(Protocol):
+    """A plan."""
+
+    @property
+    def columns_weight(self) -> int:
+        """The memory of its columns, in characters of a shape."""
+
+
 class PlansOfShape:
     """The plans of one shape, by the values of `fact_names`. Only `plans` changes."""
 
@@ -71,7 +80,9 @@ class ShapedStatement(NamedTuple):
 
 
 MOST_CHARACTERS = 1 << 18
-"""The limit for the shapes of all plans: a plan takes 350 to 900 bytes per character."""
+"""The limit for the shapes of all plans: a plan takes 350 to 900 bytes per character.
+
+The columns that it refers to count, too: `t.*` in a short text may mean thousands."""
 LONGEST_SHARE = 8
 MOST_OF_SHAPE = 64
 """The most plans of a shape: for scales of literals, types of variables, settings."""
@@ -88,7 +99,7 @@ class PlanCache:
         self._lasting: set[tuple[StatementShape, Answers]] = set()
         self._most = most
         self._most_characters = most_characters
-        self._characters = 0
+        self.characters = 0
         self._count = 0
         self.of_shape = self._shapes.get
 
@@ -128,14 +139,14 @@ class PlanCache:
                     self._remove_shape(shape)
                 else:
                     self._remove(shape, answers)
-            if self._count >= self._most or self._characters + weight > self._most_characters:
+            if self._count >= self._most or self.characters + weight > self._most_characters:
                 self._shapes.clear()
                 self._lasting.clear()
-                self._characters = self._count = 0
+                self.characters = self._count = 0
             cached = self._shapes.get(shape)
             if cached is None:
                 cached = self._shapes[shape] = PlansOfShape(wider)
-            self._characters += weight
+            self.characters += weight
             self._count += 1
             cached.plans[answers] = plan
             if lasting:
@@ -149,6 +160,7 @@ class PlanCache:
             cached = self._shapes.get(shape)
             answers = () if cached is None else session.answers(cached.fact_names, values)
             if cached is not None and answers in cached.plans:
+                self.characters += _weight(shape, plan) - _weight(shape, cached.plans[answers])
                 cached.plans[answers] = plan
 
     def forget(self) -> None:
@@ -168,7 +180,7 @@ class PlanCache:
         plan = self._shapes[shape].plans.pop(answers, None)
         self._lasting.discard((shape, answers))
         if plan is not None:
-            self._characters -= _weight(shape, plan)
+            self.characters -= _weight(shape, plan)
             self._count -= 1
 
     def __len__(self) -> int:
@@ -176,6 +188,8 @@ class PlanCache:
 
 
 def _weight(shape: StatementShape, plan: object) -> int:
-    """The weight in characters: a mark takes not much more memory than its text."""
+    """The weight in characters. A mark takes not much more memory than its text."""
     length = len(shape.text)
-    return length // 256 if isinstance(plan, AsWritten | Refusal) else length
+    if isinstance(plan, AsWritten | Refusal):
+        return length // 256
+    return length + plan.columns_weight if isinstance(plan, Weighed) else length
