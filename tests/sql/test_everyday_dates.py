@@ -102,6 +102,10 @@ LIMITED = {  # the TIME, and its text in 1292
     "MAKETIME(-900, 1, 1)": ("-838:59:59", "-900:01:01"),
     "SEC_TO_TIME(100000000)": ("838:59:59", "100000000"),
     "SEC_TO_TIME(-1e9)": ("-838:59:59.000000", "-1000000000"),
+    "CAST('839:00:00' AS TIME)": ("838:59:59", "839:00:00"),
+    "CAST('-838:59:59.5' AS TIME(1))": ("-838:59:59.0", "-838:59:59.5"),
+    "HOUR('900:00:00')": ("838", "900:00:00"),
+    "TIME_TO_SEC('838:59:59.5000')": ("3020399", "838:59:59.5000"),
 }
 CALLS = {  # INTERVAL with several arguments is a function; a name after it is an alias
     "INTERVAL(id, 2, 3) q": "0,1,2",
@@ -213,6 +217,35 @@ def test_times_at_their_bounds(session: Session, expression: str) -> None:
     assert value_of(session, f"SELECT {expression} FROM days WHERE id = 1") == value
     warning = f"Truncated incorrect time value: '{text}'"
     assert answer(session, "SHOW WARNINGS")["rows"] == [["Warning", "1292", warning]]
+
+
+BEYOND = ("'838:59:59.5'", "'839:00:00'", "'34 22:59:59.9'", "8385959.5", "8390000")
+
+
+@pytest.mark.parametrize("text", BEYOND)
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_times_beyond_their_bounds_become_the_bound(session: Session, text: str, sign: str) -> None:
+    """They became 00:00:00, and rows were compared with that."""
+    text = text.replace("'", f"'{sign}", 1) if text.startswith("'") else sign + text
+    old = value_of(session, "SELECT @@sql_mode")
+    answer(session, "CREATE TABLE bounds (a TIME(1), b VARCHAR(20), KEY (a))")
+    try:
+        assert answer(session, f"INSERT INTO bounds (a) VALUES ({text})")["error"][0] == 1292
+        session.execute("SET sql_mode = ''")
+        answer(session, f"INSERT INTO bounds VALUES ({text}, {text}), ('0', NULL)")
+        answer(session, "INSERT INTO bounds SELECT b, b FROM bounds WHERE b IS NOT NULL")
+        bound = f"{sign}838:59:59.0"
+        found = answer(session, "SELECT a FROM bounds")["rows"]
+        assert sorted(found) == sorted([["00:00:00.0"], [bound], [bound]])
+        if text.startswith("'"):
+            for index in ("", "IGNORE INDEX (a)"):
+                table = f"bounds {index} WHERE a"
+                assert value_of(session, f"SELECT COUNT(*) FROM {table} = {text}") == "2"
+                inside = "<" if sign == "" else ">"
+                assert value_of(session, f"SELECT COUNT(*) FROM {table} {inside} {text}") == "1"
+    finally:
+        session.execute(f"SET sql_mode = '{old}'")
+        answer(session, "DROP TABLE bounds")
 
 
 @pytest.mark.parametrize("call", CALLS)

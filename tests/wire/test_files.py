@@ -136,6 +136,48 @@ def test_replace_and_transactions(client: RawConnection, folder: Path) -> None:
     assert names == [("new",), ("two",), ("nine",)]
 
 
+def test_a_binary_file_has_the_bytes_of_each_column(client: RawConnection, folder: Path) -> None:
+    """Dumps are loaded so: by mydumper, and by mysqlimport of a dump in several character sets."""
+    path = folder / "binary.txt"
+    path.write_bytes("1\tä€😀\té\tb\n".encode() + b"2\tx\xe4y\t\xe9\ta\n")
+    client.query("DROP TABLE IF EXISTS texts")
+    client.query(
+        "CREATE TABLE texts (id INT, u VARCHAR(9), l VARCHAR(9) CHARSET latin1,"
+        " e ENUM('a', 'b'), v VARCHAR(9))"
+    )
+    client.query(
+        f"LOAD DATA LOCAL INFILE '{path}' INTO TABLE texts CHARACTER SET binary"
+        " (id, @u, l, e) SET u = @u, v = CONCAT(@u, l)"
+    )
+    assert [code for _, code, _ in rows(client, "SHOW WARNINGS")] == [1300]
+    client.query(
+        f"LOAD DATA LOCAL INFILE '{path}' INTO TABLE texts CHARACTER SET binary (id, u, l, e)"
+    )
+    assert [code for _, code, _ in rows(client, "SHOW WARNINGS")] == [1366]
+    assert rows(client, "SELECT * FROM texts") == [
+        (1, "ä€😀", "é", "b", "ä€😀é"), (2, "x?y", "é", "a", "x?yé"),
+        (1, "ä€😀", "é", "b", None), (2, "x?y", "é", "a", None),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("charset", ["utf8mb4", "ascii"])
+@pytest.mark.parametrize("field", ["name", "@name"])
+def test_bytes_that_are_no_character(
+    client: RawConnection, folder: Path, charset: str, field: str
+) -> None:
+    path = folder / "open" / "invalid.txt"
+    path.write_bytes(b"1\tgood\n2\tx\xffy\n")
+    load = f"INFILE '{path}' INTO TABLE t CHARACTER SET {charset} (id, {field})"
+    load += " SET name = @name" if field == "@name" else ""
+    assert refused(client, "LOAD DATA " + load) == 1300
+    assert rows(client, "SELECT id FROM t") == []
+    client.query("LOAD DATA LOCAL " + load)
+    assert rows(client, "SHOW WARNINGS") == [
+        ("Warning", 1300, f"Invalid {charset} character string: '\\xFFy'")
+    ]
+    assert rows(client, "SELECT id, name FROM t") == [(1, "good"), (2, "x?y")]
+
+
 def test_a_file_that_is_refused_leaves_the_protocol_whole(
     client: RawConnection, folder: Path
 ) -> None:

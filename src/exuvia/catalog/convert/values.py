@@ -947,12 +947,9 @@ def _nearest_time(value: Value, source: FieldType) -> int:
         is_beyond = abs(value) > temporal.time_number(temporal.MOST_TIME)
         return (temporal.MOST_TIME if value > 0 else -temporal.MOST_TIME) if is_beyond else 0
     split = temporal.split_time(_written(value, source))
-    if split is None or split.cut or split.parts[0] <= _MOST_HOURS:
+    if split is None or split.cut:
         return 0
     return -temporal.MOST_TIME if split.negative else temporal.MOST_TIME
-
-
-_MOST_HOURS = temporal.MOST_TIME // (3600 * temporal.SECOND)
 
 
 def _number(value: Value, source: FieldType, mode: Mode) -> Decimal:

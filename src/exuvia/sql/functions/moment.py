@@ -214,14 +214,16 @@ def read_time(text: str) -> tuple[int, bool] | None:
     if split is not None:
         hour, minute, second = split.parts
         total = ((hour * 60 + minute) * 60 + second) * 1_000_000 + _microseconds(split.fraction)
-    if (split is None or split.cut or total > temporal.MOST_TIME) and may_be_moment(text):
+    is_beyond = total > temporal.MOST_TIME
+    # 20240101101112 is a DATETIME, but 839:00:00 is a TIME that is too long
+    is_moment = split is None or split.cut or (is_beyond and text.strip()[:12].isdigit())
+    if is_moment and may_be_moment(text):
         moment = read_moment(text)
         return None if moment is None else (time_of(moment[0]), moment[1])
     if split is None:
         return None
-    cut = total > temporal.MOST_TIME
     total = min(total, temporal.MOST_TIME)
-    return (-total if split.negative else total), cut or split.cut
+    return (-total if split.negative else total), is_beyond or split.cut
 
 
 def time_of_number(number: int, micro: int = 0) -> tuple[int, bool] | None:

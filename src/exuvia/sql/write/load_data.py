@@ -18,12 +18,14 @@ from sqlglot import exp
 from exuvia.base.delimited import Fields, Lines
 from exuvia.base.mysql_errors import (
     ErrBadGeneratedColumn,
+    ErrInvalidCharacterString,
     ErrNotSupportedYet,
     ErrWarnTooFewRecords,
     ErrWarnTooManyRecords,
 )
-from exuvia.base.types import Family, TypeCode, Value
+from exuvia.base.types import STRINGS, Family, TypeCode, Value
 from exuvia.catalog.convert.charset_codecs import CODECS
+from exuvia.catalog.convert.values import shown_bytes
 from exuvia.catalog.model import ColumnInfo
 from exuvia.sql import expressions, walks
 from exuvia.sql.access.single_table import TableSource, check_writable, written_table
@@ -40,7 +42,6 @@ BATCH_ROWS = 5000
 _WARNINGS = 64
 _TEXT = text_type(65535)
 _CODECS = {
-    "binary": "latin-1",
     "latin1": "cp1252",
     "ascii": "ascii",
     **CODECS,
@@ -49,7 +50,7 @@ Step = Callable[[Row, Value, Context, int], None]
 
 
 def load_data(session: SessionApi, node: LoadData, text: str) -> Result:
-    """Runs LOAD DATA. Raises 1290, 3948, 29, 1227, 1261, 1262, and errors of INSERT."""
+    """Runs LOAD DATA. Raises 1290, 3948, 29, 1227, 1261, 1262, 1300, and errors of INSERT."""
     if node.local:
         chunks = session.ask_for_file(node.path)
     else:
@@ -118,29 +119,25 @@ def _put(node: LoadData, batch: Sequence[Fields], first: int, context: Context) 
     names += [column_name for column_name, _ in node.assignments]
     context.demand_columns(table, "INSERT", names)
     target = InsertTarget(table, tuple(dict.fromkeys(names)), node.partitions)
-    # for each field: whether it stays bytes, its default, its step
     columns = {column.name.L: (position, column) for position, column in target.named}
+    text_of = _reader(node, rules)
     steps = [
-        _variable(field[1:], context)
+        _variable(field[1:], text_of, context)
         if field.startswith("@")
-        else _column(*columns[field.lower()], target, rules)
+        else _column(*columns[field.lower()], target, text_of, node, rules)
         for field in fields_to
     ]
     later = _assignments(node, target, rules, context)
     inserting = RowInserter(target, policy, context, None)
     inserting.reserve(len(batch))
-    codec = _codec(node)
     for number, fields in enumerate(batch, first):
         row = target.row(context)
         _check_width(fields, len(steps), number, rules, context)
-        for at, (is_binary, default, step) in enumerate(steps):
-            if at >= len(fields):
-                row_default = default
-                row_default(row, context)
-                continue
-            raw = fields[at]
-            value = raw if raw is None or is_binary else raw.decode(codec, "replace")
-            step(row, value, context, number)
+        for at, (default, step) in enumerate(steps):
+            if at < len(fields):
+                step(row, fields[at], context, number)
+            else:
+                default(row, context)
         for assign in later:
             assign(row, None, context, number)
         inserting.add(row, number)
@@ -159,34 +156,64 @@ def _check_width(
     context.note(problem.code, problem.message)
 
 
-Reader = tuple[bool, Callable[[Row, Context], None], Step]
+TextOf = Callable[[bytes | None, Context], str | None]
 
 
-def _variable(name: str, context: Context) -> Reader:
+def _reader(node: LoadData, rules: Strictness) -> TextOf:
+    """Returns the decoder of fields. Invalid bytes are 1300, or question marks and a warning."""
+    codec, charset = _codec(node), node.charset.lower()
+    name = charset if charset in _CODECS else "utf8mb4"
+
+    def text_of(raw: bytes | None, context: Context) -> str | None:
+        if raw is None:
+            return None
+        try:
+            return raw.decode(codec)
+        except UnicodeDecodeError as error:
+            invalid = shown_bytes(raw[error.start : error.start + 6])
+            problem = ErrInvalidCharacterString(name, invalid)
+        if not rules.lenient:
+            raise problem
+        context.note(problem.code, problem.message)
+        return raw.decode(codec, "replace").replace("\ufffd", "?")
+
+    return text_of
+
+
+# the default of a field that the line lacks, and the assignment of a field
+FieldSteps = tuple[Callable[[Row, Context], None], Step]
+
+
+def _variable(name: str, text_of: TextOf, context: Context) -> FieldSteps:
     context.session.set_user_variable(name, "", _TEXT)  # SET is bound to a text
 
     def step(row: Row, value: Value, at: Context, number: int) -> None:
-        at.session.set_user_variable(name, value, _TEXT)
+        at.session.set_user_variable(name, text_of(value, at), _TEXT)
 
-    return False, lambda row, at: step(row, None, at, 0), step
+    return lambda row, at: step(row, None, at, 0), step
 
 
-def _column(position: int, column: ColumnInfo, target: InsertTarget, rules: Strictness) -> Reader:
+def _column(
+    position: int, column: ColumnInfo, target: InsertTarget, text_of: TextOf, node: LoadData,
+    rules: Strictness,
+) -> FieldSteps:  # fmt: skip
     if column.is_generated:
         raise ErrBadGeneratedColumn(column.name.O, target.table.info.name.O)
     is_binary = column.type.family == Family.BYTES or column.type.Tp == TypeCode.BIT
+    # a binary file has the texts of each column in that column's character set
+    is_binary |= node.charset.lower() == "binary" and column.type.Tp in STRINGS
     is_auto = position in target.numbered
     store = storer(column, BINARY if is_binary else _TEXT, is_auto, rules)
     default = default_cell(column)
 
     def step(row: Row, value: Value, context: Context, number: int) -> None:
-        row[position] = store(value, context, number)
+        row[position] = store(value if is_binary else text_of(value, context), context, number)
 
     def without(row: Row, context: Context) -> None:
         if not is_auto:
             row[position] = default(row, context, 0)
 
-    return is_binary, without, step
+    return without, step
 
 
 def _assignments(
