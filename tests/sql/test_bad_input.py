@@ -136,3 +136,13 @@ def test_a_number_of_many_digits_is_cut_or_refused(
     except Refused as refusal:
         assert refusal.code != 1105 or "internal error" not in refusal.message
     assert rows(session, "SELECT COUNT(*) FROM n") == [[0]]
+
+
+@pytest.mark.parametrize("rest", ["", " WHERE a = 1", " JOIN n USING (a)", " ORDER BY (SELECT 1)"])
+def test_stars_name_as_many_columns_as_a_prepared_statement(session: Session, rest: str) -> None:
+    """A statement of 8 KB could name a million and take gigabytes."""
+    columns = ", ".join(f"c{n} INT" for n in range(1000))
+    run(session, f"CREATE TABLE w (a INT PRIMARY KEY, {columns})")
+    run(session, "CREATE TABLE n (a INT PRIMARY KEY)")
+    assert error(session, f"SELECT {', '.join(['w.*'] * 66)} FROM w{rest}") == (1117, "HY000")
+    assert rows(session, f"SELECT 1, w.*, w.* FROM w{rest}") == []

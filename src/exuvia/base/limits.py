@@ -7,6 +7,9 @@ INDEXES_PER_TABLE = 64
 KEY_PARTS = 16
 KEY_BYTES = 3072
 COLUMNS = 1017
+RESULT_COLUMNS = (1 << 16) - 1
+"""The most that `*` and `t.*` may add up to, as in MySQL's answer to COM_STMT_PREPARE. Planning
+takes a kilobyte per column, and three characters may name a thousand of them."""
 PACKET_BYTES = 64 << 20
 ERROR_COUNT_LIMIT = 512
 REORG_WORKERS = (1, 4, 256)  # least, default, most

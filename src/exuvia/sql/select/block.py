@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
+from exuvia.base.limits import RESULT_COLUMNS
 from exuvia.base.mysql_errors import (
     ErrAggregateInOrderNotSelect,
     ErrBadTable,
@@ -28,6 +29,7 @@ from exuvia.base.mysql_errors import (
     ErrMixOfGroupFuncAndFields,
     ErrNoTablesUsed,
     ErrNotSupportedYet,
+    ErrTooManyFields,
 )
 from exuvia.base.types import Flag, TypeCode
 from exuvia.sql.access.single_table import ROW_ID
@@ -211,9 +213,9 @@ def _items(tree: exp.Select, frame: Frame, scope: Scope) -> list[SelectItem]:
     items: list[SelectItem] = []
     for n, each in enumerate(tree.expressions):
         if isinstance(each, exp.Star):
-            items += _all_of(frame, "", "")
+            items += _all_of(frame, "", "", RESULT_COLUMNS - len(items))
         elif isinstance(each, exp.Column) and isinstance(each.this, exp.Star):
-            items += _all_of(frame, each.table, each.db)
+            items += _all_of(frame, each.table, each.db, RESULT_COLUMNS - len(items))
         else:
             inner = each.this if isinstance(each, exp.Alias) else each
             expr = bind(inner, scope)
@@ -244,7 +246,8 @@ def _title(tree: exp.Expression, texts: Sequence[str], place: int) -> str:
     return texts[place] if place < len(texts) else tree.sql(dialect="mysql")
 
 
-def _all_of(frame: Frame, table: str, database: str) -> list[SelectItem]:
+def _all_of(frame: Frame, table: str, database: str, most: int) -> list[SelectItem]:
+    """The columns of * or t.*. Raises 1051, and 1117 if they are more than `most`."""
     found = frame.fields if table else [frame.fields[position] for position in frame.order]
     fields = [
         field
@@ -255,6 +258,8 @@ def _all_of(frame: Frame, table: str, database: str) -> list[SelectItem]:
     ]
     if table and not fields:
         raise ErrBadTable(table)
+    if len(fields) > most:
+        raise ErrTooManyFields()
     scope = frame.scope()
     return [SelectItem(field.name, scope.at(field), field) for field in fields]
 

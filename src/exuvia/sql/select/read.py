@@ -31,12 +31,14 @@ from sqlglot import exp
 
 from exuvia.base.errors import WouldWait
 from exuvia.base.interruption import checked
+from exuvia.base.limits import RESULT_COLUMNS
 from exuvia.base.memory import VALUE_BYTES, size_of, size_of_rows
 from exuvia.base.mysql_errors import (
     ErrBadField,
     ErrBadTable,
     ErrInvalidGroupFuncUse,
     ErrNoTablesUsed,
+    ErrTooManyFields,
 )
 from exuvia.base.types import Flag, Value
 from exuvia.catalog.decimals import whole
@@ -86,7 +88,7 @@ _NOT_SIMPLE = (Subquery, Windowed, Outer)
 def items_of(
     node: exp.Select, visible: list[Visible], binding: Binding, kept_stored: bool = False
 ) -> list[OutputItem] | None:
-    """The items; None where one of them needs more than a row at a time. Raises 1054, 1064.
+    """The items; None where one of them needs more than a row at a time. Raises 1054, 1064, 1117.
     `kept_stored`: TIMESTAMPs are answered as they are stored."""
     if not node.expressions:
         raise Misplaced("")
@@ -97,6 +99,8 @@ def items_of(
         expanded = _star(tree, visible, binding)
         if expanded is not None:
             found += expanded
+            if len(found) > RESULT_COLUMNS:
+                raise ErrTooManyFields()
             continue
         item = _item(tree, text, visible, binding)
         if item is None:
