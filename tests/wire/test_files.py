@@ -160,6 +160,35 @@ def test_a_binary_file_has_the_bytes_of_each_column(client: RawConnection, folde
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("charset", ["gbk", "gb18030"])
+def test_a_character_may_end_in_the_byte_of_a_sign(
+    client: RawConnection, folder: Path, charset: str
+) -> None:
+    path = folder / "open" / "wide.txt"
+    last = "é" if charset == "gbk" else "😀"
+    texts = ["誠", "誠n", "a\\tb", "誠\\\tq", last]
+    lines = [f"{n}\t{text}\tz\n" for n, text in enumerate(texts, 1)]
+    path.write_bytes("".join(lines).encode(charset) + b"9\t\xff\xfe\tz\n")
+    assert b"\\\t" in path.read_bytes()
+    client.query("DROP TABLE IF EXISTS texts")
+    client.query("CREATE TABLE texts (id INT, v VARCHAR(9), w VARCHAR(9), b VARBINARY(9))")
+    load = f"INFILE '{path}' INTO TABLE texts CHARACTER SET {charset}"
+    client.query(f"LOAD DATA LOCAL {load} (id, v, w)")
+    stored = ["誠", "誠n", "a\tb", "誠\tq", last, "??"]
+    assert rows(client, "SELECT v, w FROM texts") == [(text, "z") for text in stored]
+    client.query("DELETE FROM texts")
+    client.query(f"LOAD DATA {load} (id, b, w)")
+    read = [text.encode(charset) for text in stored[:5]] + [b"\xff\xfe"]
+    assert rows(client, "SELECT b, w FROM texts") == [(raw, "z") for raw in read]
+
+
+def test_every_byte_of_latin1_is_a_character(client: RawConnection, folder: Path) -> None:
+    path = folder / "open" / "narrow.txt"
+    path.write_bytes(b"1\t\x80\x81\x8d\x8f\x90\x9d\xff\n")
+    client.query(f"LOAD DATA INFILE '{path}' INTO TABLE t CHARACTER SET latin1 (id, name)")
+    assert rows(client, "SELECT name FROM t") == [("€\x81\x8d\x8f\x90\x9dÿ",)]
+
+
 @pytest.mark.parametrize("charset", ["utf8mb4", "ascii"])
 @pytest.mark.parametrize("field", ["name", "@name"])
 def test_bytes_that_are_no_character(

@@ -19,15 +19,20 @@ SINGLE_BYTE = (
 )
 _PREFIX = "exuvia_"
 CODECS = {"gbk": "gbk", "gb18030": "gb18030", **{name: _PREFIX + name for name in SINGLE_BYTE}}
+LATIN1 = _PREFIX + "latin1"  # MySQL's: cp1252, and control characters for its five gaps
 NARROW_CODECS = {name: codec for name, codec in CODECS.items() if name != "gb18030"}
 
 
 @cache
 def _codec(name: str) -> codecs.CodecInfo | None:
     charset = name.removeprefix(_PREFIX)
-    if charset == name or charset not in SINGLE_BYTE:
+    if charset == name or charset not in (*SINGLE_BYTE, "latin1"):
         return None
-    characters = single_byte().characters[charset]
+    if name == LATIN1:
+        each_byte = (bytes((byte,)) for byte in range(256))
+        characters = "".join(byte.decode("cp1252", "ignore") or chr(byte[0]) for byte in each_byte)
+    else:
+        characters = single_byte().characters[charset]
     table = codecs.charmap_build(characters)
 
     def encode(text: str, errors: str = "strict", /) -> tuple[bytes, int]:

@@ -72,7 +72,7 @@ from exuvia.base.types import (
 )
 from exuvia.catalog import decimals, jsontext, temporal
 from exuvia.catalog.collation import collation
-from exuvia.catalog.convert.charset_codecs import CODECS, NARROW_CODECS
+from exuvia.catalog.convert.charset_codecs import CODECS, LATIN1, NARROW_CODECS
 from exuvia.catalog.decimals import whole
 from exuvia.catalog.model import ColumnInfo
 from exuvia.catalog.temporal import shift_zone
@@ -411,8 +411,7 @@ def _latin1(raw: bytes) -> str:
     try:
         return raw.decode()
     except UnicodeDecodeError:
-        signs = (bytes((byte,)).decode("cp1252", "ignore") or chr(byte) for byte in raw)
-        return "".join(signs)
+        return raw.decode(LATIN1)
 
 
 def _not_text(raw: bytes) -> NoReturn:

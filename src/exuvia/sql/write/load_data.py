@@ -10,7 +10,8 @@ memory. If a batch fails, the batches before it stay (as in MySQL for engines wi
 The format of lines and fields: base/delimited.py.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
 from sqlglot import exp
@@ -24,7 +25,7 @@ from exuvia.base.mysql_errors import (
     ErrWarnTooManyRecords,
 )
 from exuvia.base.types import STRINGS, Family, TypeCode, Value
-from exuvia.catalog.convert.charset_codecs import CODECS
+from exuvia.catalog.convert.charset_codecs import CODECS, LATIN1
 from exuvia.catalog.convert.values import shown_bytes
 from exuvia.catalog.model import ColumnInfo
 from exuvia.sql import expressions, walks
@@ -42,10 +43,11 @@ BATCH_ROWS = 5000
 _WARNINGS = 64
 _TEXT = text_type(65535)
 _CODECS = {
-    "latin1": "cp1252",
+    "latin1": LATIN1,
     "ascii": "ascii",
     **CODECS,
 }
+_WIDE = ("gbk", "gb18030")  # second bytes may be those of signs: of the backslash, of digits
 Step = Callable[[Row, Value, Context, int], None]
 
 
@@ -56,6 +58,8 @@ def load_data(session: SessionApi, node: LoadData, text: str) -> Result:
     else:
         session.rights.demand_everywhere("FILE")
         chunks = read_file(readable(session.services.secure_file_priv, node.path))
+    if node.charset.lower() in _WIDE:
+        chunks = _as_utf8(chunks, node.charset.lower())
     form = format_under(session.settings.grammar, node.format)
     records = Lines(form, _codec(node), node.skipped, check=session.check_interrupt).read(chunks)
     counts = _Counts()
@@ -74,7 +78,24 @@ def load_data(session: SessionApi, node: LoadData, text: str) -> Result:
 
 
 def _codec(node: LoadData) -> str:
-    return _CODECS.get(node.charset.lower(), "utf-8")
+    """The codec of the fields."""
+    charset = node.charset.lower()
+    return "utf-8" if charset in _WIDE else _CODECS.get(charset, "utf-8")
+
+
+def _as_utf8(chunks: Iterable[bytes], codec: str) -> Iterator[bytes]:
+    """Chunks of a file in UTF-8, with invalid bytes unchanged."""
+    decoder = getincrementaldecoder(codec)("surrogateescape")
+    for chunk in chunks:
+        yield decoder.decode(chunk).encode("utf-8", "surrogateescape")
+    yield decoder.decode(b"", True).encode("utf-8", "surrogateescape")
+
+
+def _bytes_in_file(field: bytes | None, charset: str) -> bytes | None:
+    """The bytes that the file has for a field."""
+    if field is None or charset not in _WIDE:
+        return field
+    return field.decode("utf-8", "surrogateescape").encode(charset, "surrogateescape")
 
 
 class _Counts:
@@ -201,13 +222,15 @@ def _column(
         raise ErrBadGeneratedColumn(column.name.O, target.table.info.name.O)
     is_binary = column.type.family == Family.BYTES or column.type.Tp == TypeCode.BIT
     # a binary file has the texts of each column in that column's character set
-    is_binary |= node.charset.lower() == "binary" and column.type.Tp in STRINGS
+    charset = node.charset.lower()
+    is_binary |= charset == "binary" and column.type.Tp in STRINGS
     is_auto = position in target.numbered
     store = storer(column, BINARY if is_binary else _TEXT, is_auto, rules)
     default = default_cell(column)
 
     def step(row: Row, value: Value, context: Context, number: int) -> None:
-        row[position] = store(value if is_binary else text_of(value, context), context, number)
+        field = _bytes_in_file(value, charset) if is_binary else text_of(value, context)
+        row[position] = store(field, context, number)
 
     def without(row: Row, context: Context) -> None:
         if not is_auto:
