@@ -103,14 +103,8 @@ INLINE = [
     *(("inline", kind, "merge") for kind in KINDS[1:]),
     *none_of(("inline", kind, stage) for kind in KINDS[1:] for stage in STAGES if stage != "merge"),
 ]
-# Spark's driver goes from its last wave to the end in one step. It is seen at the barrier only in a
-# fill: otherwise a range is finished before
-SPARK = none_of(
-    ("spark", kind, stage)
-    for kind in KINDS
-    for stage in STAGES[:-1]
-    if stage != "barrier" or kind == "fill"
-)
+# Spark's driver goes from its last wave to the end in one step.
+SPARK = none_of(("spark", kind, stage) for kind in KINDS for stage in STAGES[:-1])
 at_each_stage = pytest.mark.parametrize(
     ("engine", "kind", "stage"), INLINE + SPARK, indirect=["engine"]
 )
@@ -146,11 +140,13 @@ def driver_at(
 
     Workers of Spark go on between two looks, so a driver may be seen before and after a stage only.
     Then another table is tried."""
+    waves.stops_at_barrier = stage == "barrier"
     for _ in range(TRIES):
         table = engine.table(kind=kind)
         driver = engine.driver(table)
         for _ in progress_of(driver):
             if stage_of(engine.store, waves, table.info.id) == stage and engine.folders:
+                waves.release()
                 return driver, table
         waves.tasks.clear()
     raise AssertionError(f"no driver was seen at {stage}")

@@ -15,7 +15,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -62,22 +63,37 @@ def progress_of(driver: PhaseRunner) -> Iterator[Progress]:
 
 
 class Waves:
-    """Records the tasks that drivers of this process start, until it is closed."""
+    """Records the tasks that drivers of this process start, until it is closed.
+
+    With `stops_at_barrier`, Spark's Python processes are stopped before the first wave that puts
+    what is spilled, until `release`: otherwise they often finish a range before anyone looks."""
 
     def __init__(self) -> None:
         self.tasks: list[Task] = []
+        self.stops_at_barrier = False
+        self._stopped: list[int] = []
         self._wave: Sequence[Task] = ()
         self._start = start = Executor.start
 
         def record(executor: Executor, tag: str, tasks: Sequence[Task], *more: Any) -> None:
+            if self.stops_at_barrier and not self.merges and tasks[0].spilled:
+                self._stopped = python_of_spark()
+                send_to(self._stopped, signal.SIGSTOP)
             self.tasks += tasks
             self._wave = tasks
             start(executor, tag, tasks, *more)
 
         Executor.start = record  # type: ignore[method-assign]
 
+    def release(self) -> None:
+        """Stopped processes go on, and no others are stopped."""
+        self.stops_at_barrier = False
+        send_to(self._stopped, signal.SIGCONT)
+        self._stopped = []
+
     def close(self) -> None:
         """Records no more."""
+        self.release()
         Executor.start = self._start  # type: ignore[method-assign]
 
     def of(self, kind: str) -> list[Task]:
@@ -98,6 +114,19 @@ class Waves:
     def is_last_of_merges(self) -> bool:
         """Whether no wave of merges follows: this one is not full, and puts entries, not rows."""
         return len(self._wave) < WAVE_TASKS and bool(self._wave[-1].index_id)
+
+
+def python_of_spark() -> list[int]:
+    """The daemon of Spark's Python workers and the workers, by pid."""
+    commands = ((pid, Path(f"/proc/{pid}/cmdline")) for pid in below(os.getpid()))
+    return [pid for pid, command in commands if b"pyspark.daemon" in command.read_bytes()]
+
+
+def send_to(pids: Iterable[int], number: signal.Signals) -> None:
+    """A signal to those that are there."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def stage_of(store: Store, waves: Waves, job_id: int) -> str:
@@ -124,6 +153,7 @@ def drive(url: str, info: TableInfo, engine: str, stage: str) -> None:
     spark = Spark(url) if engine == "spark" else None
     driver = driver_of(store, Table(info, 2, DATABASE, 1), 1, spark)
     waves = Waves()
+    waves.stops_at_barrier = stage == "barrier"
     for _ in progress_of(driver):
         if stage_of(store, waves, info.id) == stage:
             break
