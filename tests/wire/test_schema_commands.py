@@ -285,3 +285,10 @@ def test_a_file_is_utf_8(tmp_path: Path, shop: str, command: str) -> None:
     assert done.returncode == 1
     assert done.stderr.startswith(f"{latin1} is not UTF-8: byte 0xfc in line 2;")
     assert "ERROR" not in run(marked).stderr
+
+
+def test_line_ends_of_windows_make_no_difference(tmp_path: Path) -> None:
+    file, windows = tmp_path / "file.sql", tmp_path / "windows.sql"
+    file.write_bytes(b"CREATE TABLE t (id int PRIMARY KEY) COMMENT 'a\nb';\n")
+    windows.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
+    assert exuvia("schema", "diff", str(file), str(windows)) == Done(0, "", "")

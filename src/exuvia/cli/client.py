@@ -175,13 +175,14 @@ def fail(reason: str) -> NoReturn:
 
 
 def text_of(file: Path) -> str:
-    """Its text, which is UTF-8, with or without a byte order mark. Otherwise the command fails."""
-    content = file.read_bytes()
+    """Its text, which is UTF-8, with or without a byte order mark. Otherwise the command fails.
+
+    CR LF is read as LF."""
     try:
-        return content.decode("utf-8-sig")
+        return file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        byte = f"byte 0x{content[error.start]:02x} in line {line}"
+        line = error.object.count(b"\n", 0, error.start) + 1
+        byte = f"byte 0x{error.object[error.start]:02x} in line {line}"
         fail(f"{file} is not UTF-8: {byte}; convert it, for example with iconv -t UTF-8")
 
 
