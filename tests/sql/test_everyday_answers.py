@@ -250,3 +250,41 @@ def test_a_chain_of_decimal_divisions_keeps_nine_words(session: Session) -> None
     chain = "1" + "/3" * 19
     assert rows_of(session, f"SELECT {'9' * 65} % ({chain}) < {chain}") == [["1"]]
     assert answer(session, f"SELECT 1{' / 0.000000001' * 12}") == {"error": [1690, "22003"]}
+
+
+CHARACTERS = {  # the bytes of CHAR(.. USING ..) and of hexadecimal literals are in the charset
+    "CHAR(201 USING latin1), CONVERT(x'C9' USING latin1), _latin1 x'C9'": ["É", "É", "É"],
+    "CAST(x'E9' AS CHAR CHARACTER SET latin1), HEX(CHAR(201))": ["é", "C9"],
+    "CHAR(0xC389, 65 USING utf8mb4), CHAR(0xC4E3 USING gbk)": ["ÉA", "你"],
+    "CHAR(201 USING utf8mb4), CHAR(65, 201 USING utf8), CHAR(201 USING ascii)": [None, None, None],
+}
+WIDE_CHARACTERS = {
+    "CHAR(201 USING utf16), CHAR(8364 USING ucs2), CHAR(128512 USING utf32)": ["É", "€", "😀"],
+    "CHAR(0xD83DDE00 USING utf16), CHAR(0xD83D USING utf16)": ["😀", None],
+    "CHAR(0x4100 USING utf16le), CHAR(65, 66 USING utf32)": ["A", "\u4142"],
+}
+
+
+def test_characters_are_of_the_charset_of_their_bytes(session: Session) -> None:
+    mode = rows_of(session, "SELECT @@exuvia_compatibility")[0][0]
+    for text, expected in CHARACTERS.items():
+        assert rows_of(session, f"SELECT {text}") == [expected], text
+    assert answer(session, "SELECT CHAR(65 USING nosuch)") == {"error": [1115, "42000"]}
+    for text, expected in WIDE_CHARACTERS.items():
+        if mode == "mysql":
+            assert rows_of(session, f"SELECT {text}") == [expected], text
+        else:
+            assert answer(session, f"SELECT {text}") == {"error": [1115, "42000"]}
+    rows_of(session, "SELECT CHAR(65, 201 USING utf8mb4)")
+    warning = ["Warning", "1300", "Invalid utf8mb4 character string: 'C9'"]
+    assert rows_of(session, "SHOW WARNINGS") == [warning]
+    answer(session, "SET sql_mode = ''")
+    assert rows_of(session, "SELECT CHAR(65, 201 USING utf8mb4)") == [["A"]]
+    answer(session, "SET GLOBAL tidb_enable_check_constraint = 1")
+    generated = "g VARCHAR(9) AS (CHAR(id USING latin1)) STORED"
+    check = "CHECK (g <> CHAR(250 USING latin1))"
+    answer(session, f"CREATE TABLE chars (id INT, {generated}, {check})")
+    answer(session, "INSERT INTO chars (id) VALUES (201), (65)")
+    assert rows_of(session, "SELECT g FROM chars") == [["É"], ["A"]]
+    assert "char(`id` using latin1)" in str(rows_of(session, "SHOW CREATE TABLE chars"))
+    assert answer(session, "INSERT INTO chars (id) VALUES (250)") == {"error": [3819, "HY000"]}

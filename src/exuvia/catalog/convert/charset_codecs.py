@@ -20,6 +20,13 @@ SINGLE_BYTE = (
 _PREFIX = "exuvia_"
 CODECS = {"gbk": "gbk", "gb18030": "gb18030", **{name: _PREFIX + name for name in SINGLE_BYTE}}
 LATIN1 = _PREFIX + "latin1"  # MySQL's: cp1252, and control characters for its five gaps
+WIDE_CODECS = {
+    "utf16": "utf-16-be",
+    "ucs2": "utf-16-be",
+    "utf16le": "utf-16-le",
+    "utf32": "utf-32-be",
+}
+"""For CHAR(.. USING charset) only."""
 NARROW_CODECS = {name: codec for name, codec in CODECS.items() if name != "gb18030"}
 
 

@@ -381,7 +381,7 @@ def text_of(value: Value, source: FieldType, mode: Mode) -> str:
 def _text_in(target: FieldType, value: Value, source: FieldType, mode: Mode) -> str:
     codec = CODECS.get(target.Charset)
     if target.Charset == "latin1" and source.family == Family.BYTES:
-        return _latin1(bytes(value))
+        return of_latin1(bytes(value))
     if codec is None or source.family != Family.BYTES:
         return text_of(value, source, mode)
     try:
@@ -396,15 +396,15 @@ _NO_TEXT = re.compile("[\udc80-\udcff]")  # invalid bytes, as surrogateescape de
 def _with_marks_of(raw: bytes, charset: str) -> str:
     """The decoded text, with a question mark for each invalid byte."""
     if charset == "latin1":
-        return _latin1(raw)
+        return of_latin1(raw)
     codec = CODECS.get(charset)
     if codec is not None:
         return raw.decode(codec, "replace").replace("\ufffd", "?")
     return _NO_TEXT.sub("?", raw.decode("utf-8", "surrogateescape"))
 
 
-def _latin1(raw: bytes) -> str:
-    """The text of bytes written to a latin1 column.
+def of_latin1(raw: bytes) -> str:
+    """The text of bytes that are latin1.
 
     TiDB sends latin1 as UTF-8. Bytes that are not UTF-8 are MySQL's latin1, as in dumps of MySQL
     under SET NAMES binary."""

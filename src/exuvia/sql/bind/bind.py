@@ -20,7 +20,7 @@ from exuvia.base.mysql_errors import (
     ErrUnknownCharacterSet,
 )
 from exuvia.base.types import Family, TypeCode
-from exuvia.catalog.convert.charset_codecs import CODECS
+from exuvia.catalog.convert.charset_codecs import CODECS, WIDE_CODECS
 from exuvia.sql import types, walks
 from exuvia.sql.bind import aggregates as bind_groups
 from exuvia.sql.bind import calls as bind_calls
@@ -30,7 +30,7 @@ from exuvia.sql.bind import cast as casts
 from exuvia.sql.bind import literals as bind_literals
 from exuvia.sql.bind import operators as bind_operators
 from exuvia.sql.bind import windows as bind_windows
-from exuvia.sql.bind.literals import default_of, text_constant
+from exuvia.sql.bind.literals import default_of, number_constant, text_constant
 from exuvia.sql.bind.scope import BINDERS, Binder, Field, Scope, fields_of
 from exuvia.sql.charsets import CHARSETS, CHARSETS_OF_MYSQL
 from exuvia.sql.expr import (
@@ -79,20 +79,7 @@ def _cast(tree: exp.Cast, scope: Scope) -> Expr:
     if to.this == exp.DType.CHARACTER_SET and not to.expressions:
         kind = to.args.get("kind")
         charset = kind.name.lower() if isinstance(kind, exp.Expression) else "utf8mb4"
-        if charset == "binary":
-            return casts.to_bytes(argument)
-        charset = "utf8" if charset == "utf8mb3" else charset
-        if charset not in ("utf8mb4", "utf8", "latin1", "ascii", *CODECS):
-            raise ErrUnknownCharacterSet(charset)
-        is_mysqls = charset in CHARSETS_OF_MYSQL
-        if is_mysqls and scope.setting("exuvia_compatibility", "mysql") != "mysql":
-            raise ErrUnknownCharacterSet(charset)
-        width = types.width_of(argument.type)
-        collate = CHARSETS[charset][0] if is_mysqls else f"{charset}_bin"
-        target = types.text(width, charset, collate)
-        return casts.fold(
-            Cast(type=target, argument=argument, explicit=True, coercibility=IMPLICIT)
-        )
+        return _in_charset(argument, charset, IMPLICIT, scope)
     kind = casts.cast_type(to, scope.collation)
     if argument.type.Tp == types.NULL.Tp:
         return Constant(type=kind, coercibility=IGNORABLE, value=None)
@@ -112,6 +99,22 @@ def _cast(tree: exp.Cast, scope: Scope) -> Expr:
         no_zero = "NO_ZERO_DATE" in scope.setting("sql_mode", "")
         return bind_calls.call("nonzero_moment", [cast], scope) if no_zero else cast
     return cast
+
+
+def _in_charset(argument: Expr, charset: str, level: int, scope: Scope) -> Expr:
+    """As a text of a character set. Raises 1115."""
+    if charset == "binary":
+        return casts.to_bytes(argument)
+    charset = "utf8" if charset == "utf8mb3" else charset
+    if charset not in ("utf8mb4", "utf8", "latin1", "ascii", *CODECS):
+        raise ErrUnknownCharacterSet(charset)
+    is_mysqls = charset in CHARSETS_OF_MYSQL
+    if is_mysqls and scope.setting("exuvia_compatibility", "mysql") != "mysql":
+        raise ErrUnknownCharacterSet(charset)
+    width = types.width_of(argument.type)
+    collate = CHARSETS[charset][0] if is_mysqls else f"{charset}_bin"
+    target = types.text(width, charset, collate)
+    return casts.fold(Cast(type=target, argument=argument, explicit=True, coercibility=level))
 
 
 def _match_against(tree: exp.MatchAgainst, scope: Scope) -> Expr:
@@ -209,10 +212,16 @@ def _char(tree: exp.Chr, scope: Scope) -> Expr:
     characters = bind_calls.call(
         "char", [scope.bind(argument) for argument in tree.expressions], scope
     )
-    charset = tree.args.get("charset")
-    if not isinstance(charset, exp.Expression) or charset.name.lower() == "binary":
+    kind = tree.args.get("charset")
+    charset = kind.name.lower() if isinstance(kind, exp.Expression) else "binary"
+    if charset == "binary":
         return characters
-    return casts.to_text(characters)
+    is_mysql = scope.setting("exuvia_compatibility", "mysql") == "mysql"
+    is_wide = is_mysql and charset in WIDE_CODECS
+    strict = "STRICT" in scope.setting("sql_mode", "")
+    arguments = [characters, text_constant(charset, scope), number_constant(str(int(strict)))]
+    text = bind_calls.call("text_of_bytes", arguments, scope)
+    return text if is_wide else _in_charset(text, charset, COERCIBLE, scope)
 
 
 def _json_path(tree: exp.Expression) -> str:

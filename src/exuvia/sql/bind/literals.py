@@ -126,7 +126,11 @@ def _introducer(tree: exp.Introducer, scope: Scope) -> Expr:
     if not isinstance(inner, Constant):
         return inner
     if isinstance(inner.value, bytes):
-        inner = evolve(inner, value=inner.value.decode("utf-8", "replace"), hexadecimal=False)
+        is_latin1 = charset == "latin1"
+        text = (
+            values.of_latin1(inner.value) if is_latin1 else inner.value.decode("utf-8", "replace")
+        )
+        inner = evolve(inner, value=text, hexadecimal=False)
     collate = f"{charset}_bin"  # TiDB's default collation
     if charset == "utf8mb4":
         collate = scope.setting("default_collation_for_utf8mb4", collate)

@@ -22,10 +22,14 @@ from exuvia.base.interruption import checked, in_pieces
 from exuvia.base.long_text import encoded, joined, part_of
 from exuvia.base.mysql_errors import (
     ErrAesInvalidIv,
+    ErrInvalidCharacterString,
+    ErrUnknownCharacterSet,
     ErrWrongParamcountToNativeFct,
     WarnOptionIgnored,
 )
 from exuvia.base.types import Value
+from exuvia.catalog.convert.charset_codecs import CODECS, WIDE_CODECS
+from exuvia.catalog.convert.values import of_latin1
 from exuvia.sql import types
 from exuvia.sql.env import Env
 from exuvia.sql.functions.table import Function, always
@@ -59,6 +63,25 @@ def char_of(*codes: int | None) -> bytes:
             code &= 0xFFFFFFFF
             raw += code.to_bytes(max(1, (code.bit_length() + 7) // 8), "big")
     return raw
+
+
+def _text_of_bytes(env: Env, raw: bytes, charset: str, is_strict: int) -> str | None:
+    """The text of CHAR(.. USING charset). Invalid bytes give NULL and warning 1300.
+
+    Without a strict mode they end the text."""
+    if charset == "latin1":
+        return of_latin1(raw)
+    if charset not in (*WIDE_CODECS, *CODECS, "utf8mb4", "utf8mb3", "utf8", "ascii"):
+        raise ErrUnknownCharacterSet(charset)
+    codec = WIDE_CODECS.get(charset) or CODECS.get(charset) or charset.partition("mb")[0]
+    if charset in WIDE_CODECS:
+        unit = 4 if charset == "utf32" else 2
+        raw = bytes(-len(raw) % unit) + raw
+    try:
+        return raw.decode(codec)
+    except UnicodeDecodeError as error:
+        env.warn(ErrInvalidCharacterString, charset, raw[error.start :].hex().upper())
+        return None if is_strict else raw[: error.start].decode(codec)
 
 
 def _to_base64(data: bytes) -> str:
@@ -145,6 +168,9 @@ ENCODINGS = {
     "soundex": Function(1, 1, "s", always(types.text(255)), _soundex),
     "to_base64": Function(1, 1, "b", always(types.text(65535)), _to_base64),
     "unhex": Function(1, 1, "s", lambda a: types.blob(types.widest(a)), _unhex),
+    "text_of_bytes": Function(
+        3, 3, "bsi", lambda a: types.text(types.widest(a)), _text_of_bytes, env=True
+    ),
     "char": Function(1, -1, "i", lambda a: types.blob(4 * len(a)), char_of, nulls=True),
     "hex": Function(1, 1, "h", always(types.text(65535)), _hex),
 }

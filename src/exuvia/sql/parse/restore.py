@@ -237,6 +237,12 @@ def _interval(tree: exp.Expression) -> str:
     return f"interval {amount_text} {tree.args['unit'].name.lower()}"
 
 
+def _char(tree: exp.Expression) -> str:
+    charset = tree.args.get("charset")
+    using = f" using {charset.name.lower()}" if isinstance(charset, exp.Expression) else ""
+    return f"char({_list(tree.expressions)}{using})"
+
+
 _PRINTERS: dict[type, Callable[[Any], str]] = {
     exp.Column: lambda tree: name_text(tree.name),
     exp.Literal: _literal,
@@ -267,5 +273,5 @@ _PRINTERS: dict[type, Callable[[Any], str]] = {
     exp.JSONExtractScalar: _json("unquote"),
     exp.Collate: lambda tree: f"{restored(tree.this)} collate {tree.expression.name}",
     exp.Interval: _interval,
-    exp.Chr: lambda tree: f"char({_list(tree.expressions)})",
+    exp.Chr: _char,
 }
