@@ -2,6 +2,7 @@
 needs a privilege."""
 
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any, get_args, get_type_hints
 
@@ -14,6 +15,8 @@ from exuvia.sql.information_schema.registry import definitions
 from exuvia.sql.information_schema.tables import nothing
 from exuvia.sql.nodes import Node, TableName
 from exuvia.sql.parse.text import QUERY_HEADS, READERS, parse
+from exuvia.sql.privileges import accounts
+from exuvia.sql.privileges.accounts import Accounts
 from exuvia.sql.privileges.rights import OnColumn, OnDatabase, Rights
 from exuvia.sql.result import Result
 from exuvia.sql.session.session import Session
@@ -656,3 +659,32 @@ def test_a_view_of_another_definer_takes_a_privilege(world: World, secret: str) 
     assert refusal(session, text)[0] == 1227
     assert refusal(session, text.replace("root V", "nobody V")) == (0, "it was done")
     session.close()
+
+
+def test_a_load_with_an_older_snapshot_does_not_end_last(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GRANT loads the accounts beside the loop. Else a REVOKE is undone until the next look."""
+    root = world.session("")
+    run(root, "CREATE USER late")
+    loaded, has_read, is_over = Accounts(world.store), threading.Event(), threading.Event()
+    plain = accounts.read
+
+    def slow(txn: Any) -> Any:
+        book = plain(txn)
+        if not has_read.is_set():
+            has_read.set()
+            is_over.wait(0.3)  # the other load has ended, unless it waits for this one
+        return book
+
+    monkeypatch.setattr(accounts, "read", slow)
+    older = threading.Thread(target=loaded.load)
+    older.start()
+    assert has_read.wait(10)
+    run(root, "GRANT SHOW DATABASES ON *.* TO late")
+    loaded.load()
+    is_over.set()
+    older.join(10)
+    found = loaded.book.account("late", "%")
+    assert found is not None and "SHOW DATABASES" in found.privileges
+    run(root, "DROP USER late")

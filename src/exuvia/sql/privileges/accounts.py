@@ -227,9 +227,9 @@ class Accounts:
 
     def load(self) -> None:
         """Read the committed rows."""
-        with self._store.read() as txn:
+        # one load at a time: else a load with an older snapshot may end last
+        with self._lock, self._store.read() as txn:
             book = read(txn)
-        with self._lock:
             if book != self.book:
                 self.book = book
                 self.version += 1
