@@ -8,7 +8,7 @@ import pytest
 
 from exuvia.sql.matching import like_matcher, name_matcher
 from exuvia.sql.session.session import Session
-from support.world import Later, error, rows
+from support.world import Later, error, rows, run
 
 HOSTILE_S = 5.0
 
@@ -37,6 +37,20 @@ def test_like_answers_as_its_definition() -> None:
         assert like_matcher(pattern)(text) == wanted, (text, pattern)
         matched += wanted
     assert matched > 2000
+
+
+def test_a_character_of_several_weights_is_like_those_with_the_same_weights(
+    session: Session,
+) -> None:
+    """A Hangul syllable is no other one with the same first letter, and a sharp s is no s."""
+    different = (
+        "'각' LIKE '간', '각' LIKE 'ᄀ', 'ß' LIKE 's', 'ß' LIKE 'ss', 'æ' LIKE 'a', '½' LIKE '1'"
+    )
+    alike = "'각' LIKE '각', 'ß' LIKE 'ẞ', 'Æ' LIKE 'æ', 'é' LIKE 'E', LOCATE('ss', 'ß')"
+    for collate in ("utf8mb4_unicode_ci", "utf8mb4_0900_ai_ci", "utf8mb4_unicode_520_ci"):
+        run(session, f"SET NAMES utf8mb4 COLLATE {collate}")
+        assert rows(session, f"SELECT {different}") == [[0] * 6], collate
+        assert rows(session, f"SELECT {alike}") == [[1, 1, 1, 1, 0]], collate
 
 
 @pytest.mark.parametrize(

@@ -241,7 +241,10 @@ END_NO_PAD = b"\x00\x00"
 
 
 class _OneForOne(dict[int, str]):
-    """A cache of the one-character fold of each character; cleared when it is large."""
+    """A cache of the one-character fold of each character; cleared when it is large.
+
+    A character that folds to several, as the sharp s to `ss`, equals only those with the same fold:
+    a private character stands for them. These are not cleared, since patterns keep them."""
 
     MOST = 1 << 16
 
@@ -253,9 +256,8 @@ class _OneForOne(dict[int, str]):
         sign = chr(code)
         if len(self) >= self.MOST:
             self.clear()
-            self._several.clear()
         folded = self._fold(sign) or sign
-        if len(folded) > 1 and self._fold is unicode_520_fold:
+        if len(folded) > 1:
             sign_of_fold = self._several.setdefault(folded, chr(0xF0000 + len(self._several)))
         else:
             sign_of_fold = folded[0]
@@ -287,6 +289,12 @@ class Collation:
     def is_short(self) -> bool:
         """Whether a character takes at most four bytes of a key."""
         return self.fold not in (unicode_fold, unicode_520_fold, as_cs_fold, gb18030_fold)
+
+    @property
+    def keeps_prefixes(self) -> bool:
+        """Whether the keys of all texts that begin with a text begin with its key, without its end
+        and without trailing spaces."""
+        return self.fold is not as_cs_fold
 
     @property
     def folds_bytes(self) -> bool:
