@@ -257,6 +257,8 @@ CHARACTERS = {  # the bytes of CHAR(.. USING ..) and of hexadecimal literals are
     "CAST(x'E9' AS CHAR CHARACTER SET latin1), HEX(CHAR(201))": ["é", "C9"],
     "CHAR(0xC389, 65 USING utf8mb4), CHAR(0xC4E3 USING gbk)": ["ÉA", "你"],
     "CHAR(201 USING utf8mb4), CHAR(65, 201 USING utf8), CHAR(201 USING ascii)": [None, None, None],
+    "CONVERT(x'61E4' USING utf8mb4), CAST(x'61E4' AS CHAR), CAST(b AS CHAR(5))": [None, None, None],
+    "CAST(x'6162' AS CHAR(1)), CONVERT(b USING latin1), CONVERT(b USING gbk)": ["a", "aä", None],
 }
 WIDE_CHARACTERS = {
     "CHAR(201 USING utf16), CHAR(8364 USING ucs2), CHAR(128512 USING utf32)": ["É", "€", "😀"],
@@ -268,7 +270,8 @@ WIDE_CHARACTERS = {
 def test_characters_are_of_the_charset_of_their_bytes(session: Session) -> None:
     mode = rows_of(session, "SELECT @@exuvia_compatibility")[0][0]
     for text, expected in CHARACTERS.items():
-        assert rows_of(session, f"SELECT {text}") == [expected], text
+        given = "(SELECT CAST(x'61E4' AS BINARY) AS b) AS given"
+        assert rows_of(session, f"SELECT {text} FROM {given}") == [expected], text
     assert answer(session, "SELECT CHAR(65 USING nosuch)") == {"error": [1115, "42000"]}
     for text, expected in WIDE_CHARACTERS.items():
         if mode == "mysql":
@@ -280,6 +283,7 @@ def test_characters_are_of_the_charset_of_their_bytes(session: Session) -> None:
     assert rows_of(session, "SHOW WARNINGS") == [warning]
     answer(session, "SET sql_mode = ''")
     assert rows_of(session, "SELECT CHAR(65, 201 USING utf8mb4)") == [["A"]]
+    assert rows_of(session, "SELECT CAST(x'61E4' AS CHAR)") == [["a"]]
     answer(session, "SET GLOBAL tidb_enable_check_constraint = 1")
     generated = "g VARCHAR(9) AS (CHAR(id USING latin1)) STORED"
     check = "CHECK (g <> CHAR(250 USING latin1))"

@@ -91,6 +91,8 @@ def _cast(tree: exp.Cast, scope: Scope) -> Expr:
             return bind_calls.call("year", [argument], scope)
         name = "year_of_text" if types.is_text_like(argument.type) else "year_of_number"
         return bind_calls.call(name, [argument], scope)
+    if types.family_of(kind) is Family.STRING:
+        argument = _well_formed(argument, kind.Charset, scope)
     # stronger than a column's
     level = IMPLICIT if types.family_of(kind) is Family.BYTES else COERCIBLE
     cast = casts.fold(Cast(type=kind, argument=argument, explicit=True, coercibility=level))
@@ -111,10 +113,21 @@ def _in_charset(argument: Expr, charset: str, level: int, scope: Scope) -> Expr:
     is_mysqls = charset in CHARSETS_OF_MYSQL
     if is_mysqls and scope.setting("exuvia_compatibility", "mysql") != "mysql":
         raise ErrUnknownCharacterSet(charset)
+    argument = _well_formed(argument, charset, scope)
     width = types.width_of(argument.type)
     collate = CHARSETS[charset][0] if is_mysqls else f"{charset}_bin"
     target = types.text(width, charset, collate)
     return casts.fold(Cast(type=target, argument=argument, explicit=True, coercibility=level))
+
+
+def _well_formed(argument: Expr, charset: str, scope: Scope) -> Expr:
+    """Bytes as the text that they are in a character set; all else as it is."""
+    is_bytes = types.family_of(argument.type) is Family.BYTES
+    if not is_bytes or argument.type.Tp in (TypeCode.BIT, TypeCode.ENUM, TypeCode.SET):
+        return argument
+    is_strict = "STRICT" in scope.setting("sql_mode", "")
+    arguments = [argument, text_constant(charset, scope), number_constant(str(int(is_strict)))]
+    return bind_calls.call("text_of_bytes", arguments, scope)
 
 
 def _match_against(tree: exp.MatchAgainst, scope: Scope) -> Expr:
@@ -217,11 +230,9 @@ def _char(tree: exp.Chr, scope: Scope) -> Expr:
     if charset == "binary":
         return characters
     is_mysql = scope.setting("exuvia_compatibility", "mysql") == "mysql"
-    is_wide = is_mysql and charset in WIDE_CODECS
-    strict = "STRICT" in scope.setting("sql_mode", "")
-    arguments = [characters, text_constant(charset, scope), number_constant(str(int(strict)))]
-    text = bind_calls.call("text_of_bytes", arguments, scope)
-    return text if is_wide else _in_charset(text, charset, COERCIBLE, scope)
+    if is_mysql and charset in WIDE_CODECS:
+        return _well_formed(characters, charset, scope)
+    return _in_charset(characters, charset, COERCIBLE, scope)
 
 
 def _json_path(tree: exp.Expression) -> str:

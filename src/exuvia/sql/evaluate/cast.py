@@ -31,7 +31,7 @@ from exuvia.base.mysql_errors import ErrDataOutOfRange, ErrTruncatedWrongValue
 from exuvia.base.types import Family, FieldType, TypeCode, Value
 from exuvia.catalog import temporal
 from exuvia.catalog.convert.charset_codecs import CODECS
-from exuvia.catalog.convert.values import of_latin1, to_text
+from exuvia.catalog.convert.values import to_text
 from exuvia.catalog.decimals import parsed, unscaled
 from exuvia.sql.env import Env
 from exuvia.sql.expr import Call, Cast, Column, Constant, Expr, Outer, Parameter, VariableRef, chain
@@ -530,8 +530,7 @@ def _to_string(source: FieldType, target: FieldType, hexadecimal: bool) -> Caste
         if limit < 0:
             return None
         return lambda value, env: _cut(value, limit, "CHAR", env)
-    is_latin1 = target.Charset == "latin1" and family_of(source) is Family.BYTES
-    text: Callable[[Value], str] = of_latin1 if is_latin1 else text_of(source)
+    text = text_of(source)
     if limit < 0:
         return lambda value, env: text(value)
     return lambda value, env: _cut(text(value), limit, "CHAR", env)

@@ -66,9 +66,9 @@ def char_of(*codes: int | None) -> bytes:
 
 
 def _text_of_bytes(env: Env, raw: bytes, charset: str, is_strict: int) -> str | None:
-    """The text of CHAR(.. USING charset). Invalid bytes give NULL and warning 1300.
+    """The text whose bytes in the charset are `raw`: CHAR(.. USING ..), CONVERT(.. USING ..), CAST.
 
-    Without a strict mode they end the text."""
+    Invalid bytes give NULL and warning 1300. Without a strict mode they end the text."""
     if charset == "latin1":
         return of_latin1(raw)
     if charset not in (*WIDE_CODECS, *CODECS, "utf8mb4", "utf8mb3", "utf8", "ascii"):
