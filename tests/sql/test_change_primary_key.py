@@ -587,6 +587,64 @@ def test_keys_hold_in_every_state(
     other.close()
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("INT AUTO_INCREMENT", "INT UNSIGNED AUTO_INCREMENT"),
+        ("BIGINT UNSIGNED AUTO_INCREMENT", "INT AUTO_INCREMENT"),
+        ("INT AUTO_INCREMENT", "VARCHAR(20)"),
+        ("VARCHAR(20)", "INT"),
+    ],
+)
+def test_rows_come_and_go_in_every_state_of_a_new_type(
+    world: World, session: Session, old: str, new: str
+) -> None:
+    """Of a transaction one state behind, and of statements of this one. A row that comes after the
+    readers' switch has no value in the column that was replaced, and no place by its former key."""
+    run(session, "SET exuvia_compatibility = 'mysql'")
+    run(session, f"CREATE TABLE t (id {old} PRIMARY KEY, a INT, UNIQUE KEY ua (a))")
+    given = ", ".join(f"({n}, {n})" for n in range(1, 41))
+    run(session, f"INSERT INTO t VALUES {given}")
+    other, lags = world.session(session.database), world.session(session.database)
+    changing = SteppedAlter(world, session, f"ALTER TABLE t MODIFY id {new}")
+    run(lags, "BEGIN")
+    run(lags, "UPDATE t SET a = a + 100 WHERE id = 40")
+    changing.start()
+    came, numbered = {}, "AUTO_INCREMENT" in old and "AUTO_INCREMENT" in new
+    for state in range(1, 6):
+        changing.reaches(state)
+        following = world.session(session.database)
+        run(following, "BEGIN")
+        run(following, f"UPDATE t SET a = a + 100 WHERE id = {30 + state}")
+        for each, n in ((other, 10 * state + 1000), (lags, 10 * state + 2000)):
+            for more in range(3):
+                values = (
+                    f"(a) VALUES ({n + more})" if numbered else f"VALUES ({n + more}, {n + more})"
+                )
+                run(each, f"INSERT INTO t {values}")
+            run(each, f"UPDATE t SET a = -a WHERE a = {n + 1}")
+            run(each, f"UPDATE t SET id = {n + 5000} WHERE a = {n}")
+            assert rows(each, f"SELECT a FROM t WHERE id = {n + 5000}") == [[n]]
+            run(each, f"DELETE FROM t WHERE a = {n + 2}")
+            came[n] = f"{n + 5000}"
+        # the counter follows the value of an UPDATE: each is below those before
+        run(other, f"UPDATE t SET id = {99000 - 100 * state} WHERE id = {state}")
+        run(other, f"DELETE FROM t WHERE id = {10 + state}")
+        ended(lags)
+        lags = following
+    ended(lags)
+    changing.ends()
+    found = {a: str(number) for number, a in rows(other, "SELECT id, a FROM t WHERE a >= 1000")}
+    assert found.items() <= came.items() and {1000 + 10 * n for n in range(1, 6)} <= set(found)
+    assert len(rows(other, "SELECT a FROM t WHERE id > 90000 AND a BETWEEN 1 AND 5")) == 5
+    for a in (20, 1010):
+        ((number,),) = rows(other, f"SELECT id FROM t WHERE a = {a}")
+        assert rows(other, f"SELECT a FROM t WHERE id = '{number}'") == [[a]]
+    checked(other)
+    at_rest(world, session)
+    other.close()
+
+
 def test_who_brings_a_key_that_is_there_is_refused_before_the_fill(
     world: World, session: Session
 ) -> None:

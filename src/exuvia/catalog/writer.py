@@ -546,6 +546,8 @@ def _is_left_alone(txn: Transaction, table: Table, row: Row) -> bool:
 
 
 def _put_copy(txn: Transaction, other: Table, row: Row, handle: bytes) -> None:
+    if any(row[position] is None for position in other.handle_positions):
+        return  # newer than the switch from this key's column: its readers do not see it
     hidden_id = None if other.handle_positions else _hidden_id(txn, other, handle)
     try:
         insert(txn, other, row, hidden_id)

@@ -267,12 +267,24 @@ def is_kind_valid(change: Modification, table: TableInfo, column: ColumnInfo) ->
     if change.kept_column or change.computed:
         return change.kind == ChangeKind.ROWS
     indexed = change.indexed or bool(indexes_with(table, column.id))
-    kind = kind_of(column.type, change.column.type, indexed, change.strict)
+    kind = kind_in(table, column, change.column.type, indexed=indexed, strict=change.strict)
     if kind == ChangeKind.PRECHECKED:
         return change.kind in (ChangeKind.CHECKED, ChangeKind.ROWS)
     if kind == ChangeKind.METADATA:
         return change.kind in (ChangeKind.METADATA, ChangeKind.CHECKED)
+    if column.type.unsigned != change.column.type.unsigned and change.kind == ChangeKind.ROWS:
+        return True  # the same statement may have taken it out of the primary key
     return kind == change.kind
+
+
+def kind_in(
+    table: TableInfo, column: ColumnInfo, new: FieldType, *, indexed: bool, strict: bool = True
+) -> ChangeKind:
+    """The kind of a change of the column's type. The sign of an integer is in the bytes of a
+    primary key, and so in the handles: such a change rewrites the rows."""
+    is_key = column.id in table.key_columns
+    kind = kind_of(column.type, new, indexed or is_key, strict)
+    return ChangeKind.ROWS if is_key and kind == ChangeKind.INDEXES else kind
 
 
 # -- in place --------------------------------------------------------------------------------------
@@ -502,10 +514,19 @@ def swapped(table: TableInfo, change: Modification, kept_as: str = "") -> TableI
         )
     if kept_as:
         old_column = _with_former_values(old_column, new.id, kept_as)
+    elif old.id in _key_columns(table):  # NULL in inserted rows: they have no former key
+        former = _with_former_values(old_column, new.id, old_column.name.O)
+        old_column = evolve(former, change_state_info=None)
     others = [column for column in table.cols if column.id != new.id]
     columns = tuple(new if column.id == old.id else column for column in others)
     table = _at_its_place(evolve(table, cols=(*columns, old_column)), new.id, change.after)
     return _settled(table, old, new)
+
+
+def _key_columns(table: TableInfo) -> tuple[int, ...]:
+    """Ids of the columns of its primary key, and of the key of rows that are not read."""
+    other = table.exuvia_rekey
+    return table.key_columns if other is None else (*table.key_columns, *other.key_columns)
 
 
 def _with_former_values(old: ColumnInfo, of: int, kept_as: str) -> ColumnInfo:

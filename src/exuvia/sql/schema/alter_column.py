@@ -73,6 +73,7 @@ from exuvia.ddl.actions.modify_column import (
     becomes_numbered,
     changes_values,
     indexes_with,
+    kind_in,
     modification_of,
     with_modification,
     without_keys,
@@ -364,7 +365,7 @@ def modify_column(at: AlterContext, spec: ModifyColumn) -> Job | None:
         column=new,
         old_column_name=old.name.O,
         old_type=old.type,
-        kind=kind_of(old.type, new.type, indexed, strict),
+        kind=kind_in(at.table, old, new.type, indexed=indexed, strict=strict),
         indexed=indexed,
         strict=strict,
         moments=_moments_of(at).of(old.type, new.type),
@@ -387,7 +388,7 @@ def retyped(at: AlterContext, old: ColumnInfo, new: ColumnInfo) -> Job:
         column=new,
         old_column_name=old.name.O,
         old_type=old.type,
-        kind=kind_of(old.type, new.type, indexed),
+        kind=kind_in(at.table, old, new.type, indexed=indexed),
         indexed=indexed,
     )
     modification = _checked(at, old, modification)
@@ -730,7 +731,7 @@ def check_change(
         raise unsupported(reason)
     widened = is_widened(old.type, new.type)
     is_key = old.id in table.key_columns or bool(old.type.Flag & Flag.PRI_KEY)
-    if not widened and is_key and not _may_be_key(table, old, new, strict, as_mysql):
+    if not widened and is_key and not as_mysql:
         if is_string(old.type):  # TEXT: 1170 is the reason, as for any other index
             check_indexes(table, old, new)
         raise unsupported("this column has primary key flag")
@@ -779,16 +780,6 @@ def check_change(
         raise unsupported(f"oldCol is a dependent column '{old.name.O}' for generated column")
     if not widened and (was or is_now) and not stored[0]:
         raise unsupported("column has related generated column")
-
-
-def _may_be_key(
-    table: TableInfo, old: ColumnInfo, new: ColumnInfo, strict: bool, as_mysql: bool
-) -> bool:
-    """Whether a column of the primary key may get a type that is not wider. Refused for
-    AUTO_INCREMENT, and for a change of an integer's sign, which would change the encoded keys."""
-    if not as_mysql or old.auto_increment or new.auto_increment:
-        return False
-    return kind_of(old.type, new.type, True, strict) != ChangeKind.INDEXES
 
 
 def _keeps_partitions(table: TableInfo, old: FieldType, new: FieldType) -> bool:
