@@ -15,6 +15,15 @@ VALUES = {
     "SELECT (SELECT 1 WHERE 0), (SELECT 'a' AS x), (SELECT NULL)": [None, "a", None],
     "SELECT GROUP_CONCAT(id ORDER BY id) FROM q WHERE id > (SELECT n + 1)": ["3,4"],
     "SELECT SUM((SELECT n)) FROM q": ["5"],
+    # a query in parentheses, and a UNION of such, after EXISTS, ANY and ALL
+    "SELECT EXISTS ((SELECT 1 FROM q WHERE id > 9)), EXISTS ((SELECT 1) UNION (SELECT 2))": [
+        *("0", "1"),
+    ],
+    "SELECT NOT EXISTS (((SELECT 1 WHERE 0) UNION SELECT 1 WHERE 0)), EXISTS (VALUES ROW(1))": [
+        *("1", "1"),
+    ],
+    "SELECT 4 > ALL ((SELECT n FROM q) UNION SELECT 3), 9 = ANY ((SELECT id FROM q))": ["1", "0"],
+    "SELECT EXISTS (TABLE q), 1 = SOME ((SELECT n FROM q) INTERSECT (SELECT 1))": ["1", "1"],
     # RAND() and UUID() make a subquery another one for each row, but not a table of FROM
     "SELECT COUNT(DISTINCT r) FROM (SELECT (SELECT RAND()) r FROM q) z": ["4"],
     "SELECT COUNT(DISTINCT r) FROM (SELECT (SELECT UUID()) r FROM q) z": ["4"],
@@ -105,3 +114,36 @@ def test_a_join_warns_once_of_a_row(session: Session, join: str) -> None:
     assert found["rows"] == [["2"]]
     texts = [row[2] for row in answer(session, "SHOW WARNINGS")["rows"]]
     assert texts == [f"Truncated incorrect DOUBLE value: '{text}'" for text in ("1x", "zz")]
+
+
+SORTED_UNIONS = {
+    "SELECT id FROM q UNION SELECT 9 ORDER BY -id LIMIT 2": [["9"], ["4"]],
+    "SELECT id, n FROM q UNION ALL SELECT 7, 0 ORDER BY n = 1, id DESC LIMIT 1, 2": [
+        ["4", "2"],
+        ["3", "1"],
+    ],
+    "(SELECT id x FROM q) EXCEPT (SELECT 1) ORDER BY x % 2, x": [["2"], ["4"], ["3"]],
+    "SELECT id FROM q INTERSECT SELECT n FROM q ORDER BY id * (SELECT MIN(n) - 2 FROM q)": [
+        ["2"],
+        ["1"],
+    ],
+    "WITH c AS (SELECT n FROM q) SELECT n FROM c UNION SELECT NULL ORDER BY n IS NULL, n": [
+        ["1"],
+        ["2"],
+        [None],
+    ],
+    "VALUES ROW(1, 'b'), ROW(2, 'a') ORDER BY CONCAT(column_1, column_0)": [
+        ["2", "a"],
+        ["1", "b"],
+    ],
+    "SELECT * FROM (SELECT id FROM q UNION SELECT 9 ORDER BY 0 - id LIMIT 1) z": [["9"]],
+}
+
+
+@pytest.mark.parametrize("query", SORTED_UNIONS)
+def test_a_union_is_sorted_by_expressions(session: Session, query: str) -> None:
+    for _ in range(2):
+        assert answer(session, query).get("rows") == SORTED_UNIONS[query]
+    for key, code in (("MAX(id)", 3028), ("id + nosuch", 1054), ("q.id + 1", 1054), ("9", 1054)):
+        refused = answer(session, f"SELECT id FROM q UNION SELECT 1 ORDER BY {key}")
+        assert refused.get("error", [0])[0] == code, key

@@ -762,6 +762,11 @@ ErrMaxExecTimeExceeded = MySQLError(
     "HY000",
     "Query execution was interrupted, maximum statement execution time exceeded",
 )
+ErrAggregateOrderForUnion = MySQLError(
+    3028,
+    "HY000",
+    "Expression #%s of ORDER BY contains aggregate function and applies to the result of a UNION",
+)
 ErrUserLockWrongName = MySQLError(3057, "42000", "Incorrect user-level lock name '%s'.")
 ErrUserLockDeadlock = MySQLError(
     3058,

@@ -24,7 +24,7 @@ from exuvia.base.mysql_errors import (
     ErrWrongArguments,
 )
 from exuvia.base.types import Family, FieldType, TypeCode
-from exuvia.sql import types, walks
+from exuvia.sql import types
 from exuvia.sql.bind import cast as casts
 from exuvia.sql.bind.scope import Binder, Scope, local, place_of, stored
 from exuvia.sql.expr import Aggregate, Constant, Expr, Subquery, Windowed, walk
@@ -244,11 +244,20 @@ def _only_value(query: exp.Expression) -> exp.Expression | None:
     value: exp.Expression = only.this if isinstance(only, exp.Alias) else only
     if isinstance(value, exp.Column | exp.Star):
         return None
-    for node in walks.walk(value):
+    return None if has_aggregate(value) else value
+
+
+def has_aggregate(tree: exp.Expression) -> bool:
+    """Whether an aggregate or a window function is in the expression, outside its subqueries."""
+    waiting: list[Any] = [tree]
+    while waiting:
+        node = waiting.pop()
         named = isinstance(node, exp.Anonymous) and node.name.lower() in AGGREGATES
         if named or isinstance(node, exp.AggFunc | exp.Window):
-            return None
-    return value
+            return True
+        if not isinstance(node, exp.Query):
+            waiting += node.iter_expressions()
+    return False
 
 
 def _exists(tree: exp.Exists, scope: Scope) -> Expr:

@@ -52,6 +52,7 @@ levels. It holds the interpreter's lock, so KILL does not work. Ambiguities are 
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import chain, islice
 from typing import Any, ClassVar, cast
 
@@ -598,6 +599,25 @@ def _read_placeholder(parser: Any) -> exp.Placeholder:
     return exp.Placeholder(this=str(parser._prev.start))
 
 
+_QUANTIFIERS: dict[str, type[exp.Expr]] = {
+    "EXISTS": exp.Exists,
+    "ANY": exp.Any,
+    "SOME": exp.Any,
+    "ALL": exp.All,
+}
+
+
+def _read_quantified(name: str, parser: Any) -> exp.Expr:
+    """EXISTS (query), also EXISTS ((query) UNION (query)), which sqlglot reads as a function."""
+    check()
+    if parser._curr.token_type in parser.SUBQUERY_TOKENS:
+        return _QUANTIFIERS[name](this=parser._parse_select())
+    arguments = parser._parse_function_args(True)
+    if len(arguments) == 1 and isinstance(arguments[0], exp.Query | exp.Values):
+        return _QUANTIFIERS[name](this=arguments[0])
+    return exp.Anonymous(this=name, expressions=arguments)
+
+
 def _configure(parser: Any) -> None:
     """Changes the tables of a parser class as the module describes."""
     parser.FUNCTIONS.clear()
@@ -606,6 +626,8 @@ def _configure(parser: Any) -> None:
     parser.LAMBDAS.clear()  # j->'$.a' in an argument is JSON_EXTRACT, not a lambda
     for name in set(parser.FUNCTION_PARSERS) - _OWN_GRAMMAR:
         del parser.FUNCTION_PARSERS[name]
+    for name in _QUANTIFIERS:
+        parser.FUNCTION_PARSERS[name] = partial(_read_quantified, name)
     parser.PLACEHOLDER_PARSERS[TokenType.PLACEHOLDER] = _read_placeholder
 
 

@@ -21,6 +21,7 @@ from msgspec.structs import replace as evolve
 from sqlglot import exp
 
 from exuvia.base.mysql_errors import (
+    ErrAggregateOrderForUnion,
     ErrBadField,
     ErrNotSupportedYet,
     ErrViewWrongList,
@@ -30,6 +31,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import INTEGER_BITS, Family, FieldType
 from exuvia.catalog.decimals import whole
 from exuvia.sql import types, walks
+from exuvia.sql.bind.aggregates import has_aggregate
 from exuvia.sql.bind.bind import bind
 from exuvia.sql.bind.cast import cast
 from exuvia.sql.bind.operators import branches
@@ -64,6 +66,8 @@ def _set_operation(
     tree: exp.SetOperation, build: Build, parent: Frame | None, commons: Commons
 ) -> QueryTree:
     """left UNION [ALL] right, EXCEPT, INTERSECT."""
+    if _sorts_by_expressions(tree):
+        return bind_query(_as_derived(tree), build, parent, commons)
     trees, steps = _flattened(tree)
     parts = [bind_query(part, build, parent, commons) for part in trees]
     if len({len(part.columns) for part in parts}) != 1:
@@ -78,6 +82,28 @@ def _set_operation(
         order=_order(tree, columns),
         limit=limit_of(tree, build.binding),
     )
+
+
+def _sorts_by_expressions(tree: exp.Expression) -> bool:
+    """Whether a key of ORDER BY is no column and no place. Raises 3028."""
+    order = tree.args.get("order")
+    keys = [] if order is None else [key.this for key in order.expressions]
+    for number, key in enumerate(keys, 1):
+        if has_aggregate(key):
+            raise ErrAggregateOrderForUnion(number)
+    return not all(isinstance(key, exp.Column | exp.Literal) for key in keys)
+
+
+def _as_derived(tree: exp.Expression) -> exp.Select:
+    """a UNION b ORDER BY c + 1 LIMIT 2 as SELECT * FROM (a UNION b) ORDER BY c + 1 LIMIT 2."""
+    inner = walks.copy(tree)
+    clauses = {name: inner.args.pop(name, None) for name in ("order", "limit", "offset")}
+    alias = exp.TableAlias(this=exp.to_identifier("union", quoted=True))
+    outer = exp.Select(expressions=[exp.Star()])
+    outer.set("from_", exp.From(this=exp.Subquery(this=inner, alias=alias)))
+    for name, clause in clauses.items():
+        outer.set(name, clause)
+    return outer
 
 
 def _flattened(tree: exp.SetOperation) -> tuple[list[exp.Expression], list[exp.SetOperation]]:
@@ -141,14 +167,15 @@ def _place(tree: exp.Expression, columns: Sequence[OutputColumn]) -> int:
         for n, column in enumerate(columns):
             if column.name.lower() == tree.name.lower():
                 return n
-        raise ErrBadField(tree.name, "order clause")
-    raise ErrNotSupportedYet("ORDER BY an expression of a UNION")
+    raise ErrBadField(tree.name, "order clause")
 
 
 def _row_values(
     tree: exp.Values, build: Build, parent: Frame | None, commons: Commons
 ) -> QueryTree:
     """VALUES ROW(1, 2), ROW(3, 4): columns column_0, column_1, ..."""
+    if _sorts_by_expressions(tree):
+        return bind_query(_as_derived(tree), build, parent, commons)
     frame = Frame(build, parent, commons)
     scope = frame.scope()
     bound = []
