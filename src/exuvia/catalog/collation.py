@@ -243,8 +243,8 @@ END_NO_PAD = b"\x00\x00"
 class _OneForOne(dict[int, str]):
     """A cache of the one-character fold of each character; cleared when it is large.
 
-    A character that folds to several, as the sharp s to `ss`, equals only those with the same fold:
-    a private character stands for them. These are not cleared, since patterns keep them."""
+    A character that folds to several, as the sharp s to `ss`, equals only those with the same fold.
+    It is replaced by a private character. These are not cleared, since patterns keep them."""
 
     MOST = 1 << 16
 

@@ -162,6 +162,18 @@ def only_text(pattern: str) -> str | None:
     return _ESCAPED.sub(r"\1", pattern) if _PLAIN.fullmatch(pattern) else None
 
 
+_PREFIX = re2.compile(r"(?s)[^\\%_]*")
+
+
+def prefix_of(pattern: object) -> str:
+    """A text with which every match of a LIKE pattern begins, by the collation. It has no trailing
+    spaces, which keys may lack. Empty for a pattern that is no text."""
+    if not isinstance(pattern, str):
+        return ""
+    prefix = _PREFIX.match(pattern)
+    return prefix.group().rstrip(" ") if prefix is not None else ""
+
+
 def name_matcher(pattern: str) -> Matcher:
     """LIKE for names of databases, hosts and variables: ignores case but not accents."""
     matches = like_matcher(pattern.lower())

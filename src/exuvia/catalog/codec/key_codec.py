@@ -14,6 +14,7 @@ from exuvia.base.errors import Broken
 from exuvia.base.types import Value
 from exuvia.catalog.codec.key_encoder import HASH_BYTES, KeyForm
 from exuvia.catalog.codec.row_codec import Row
+from exuvia.catalog.collation import END_PAD
 from exuvia.catalog.model import IndexInfo
 from exuvia.catalog.table import Entries, Table
 from exuvia.kv import keys
@@ -118,6 +119,20 @@ def index_range(
         end = prefix + bound[:most]
         end = keys.after(end) if high_inclusive or is_cut else end
     return Span(start, max(start, end))
+
+
+def prefix_range(table: Table, index: IndexInfo, values: Sequence[Value]) -> Span:
+    """Keys whose first values are these; the last one is a text with which texts begin.
+
+    Its collation `keeps_prefixes`. It does not end in spaces."""
+    if index.exuvia_clustered:
+        prefix, most = table.row_prefix, _uncut_bytes(_handle_form(table))
+    else:
+        form = table.form(index)
+        prefix, most = form.prefix, _uncut_bytes(form.keys)
+    encoded = encode_values(table, index, values)[: -len(END_PAD)]
+    start = prefix + encoded[:most]
+    return Span(start, keys.after(start))
 
 
 def _uncut_bytes(form: KeyForm | None) -> int | None:

@@ -8,7 +8,8 @@ If the table was analyzed, 3 is the key that selects the smallest share of the r
 
     a = ?           1 / distinct values of a
     a IN (n of)     n / distinct values of a
-    a > ?           a third; between two bounds a quarter
+    a > ?           a third; between two bounds, and LIKE 'text%', a quarter
+    an OR           the sum over its sides
 
 Plans are cached by shape, so the choice does not depend on constants: it uses averages. EXPLAIN
 estimates the actual ranges (stats/estimate.py).
@@ -21,7 +22,8 @@ clustered key. Hints in comments and bindings do the same, but an unknown index 
 (parse/hints.py).
 
 A multi-valued index has no range and no order. It is used for conditions on elements of its array
-(access/members.py), if no key narrows the rows by a value.
+(access/members.py), if no key narrows the rows by a value. Several keys are used for an OR with an
+equality on each side, if no single key narrows the rows.
 
 The number of rows that a path reads is estimated as follows:
 
@@ -36,6 +38,7 @@ Without statistics an equality counts as selective, and a range does not. USE an
 range count as selective.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -48,19 +51,21 @@ from exuvia.catalog.table import Table
 from exuvia.kv.transaction import Transaction
 from exuvia.sql import walks
 from exuvia.sql.access.implied import may_imply
-from exuvia.sql.access.members import IndexMerge, MemberTerm, merged
+from exuvia.sql.access.members import MemberTerm, merged
 from exuvia.sql.access.paths import (
     Everywhere,
     IndexRange,
     KeyRange,
     Matched,
+    MergedRanges,
+    MergePath,
     PartialRange,
     Path,
     Points,
     UniquePoints,
     has_equality,
 )
-from exuvia.sql.access.ranger import Match, Terms, match, spans
+from exuvia.sql.access.ranger import LIKE, Match, Terms, match, spans
 from exuvia.sql.bind.binding import Binding
 from exuvia.sql.env import Execution
 from exuvia.sql.parse import hints
@@ -84,6 +89,9 @@ class Shares:
         """The share of rows that a match selects; None if its columns were not analyzed."""
         if self._distinct is None:
             self._distinct = self._read()
+        if matched.any_of:
+            shares = [self.of(side) for side in matched.any_of]
+            return None if None in shares else min(1.0, sum(share or 0.0 for share in shares))
         share = 1.0
         for term in matched.equal:
             distinct = self._distinct.get(self._table.info.cols[term.position].id)
@@ -95,7 +103,8 @@ class Shares:
             number = len(term.constants) if term.operator == "in" else 1
             share *= min(1.0, number / max(1, distinct))
         if matched.range:
-            share *= ONE_SIDE if len(matched.range) == 1 else TWO_SIDES
+            is_side = len(matched.range) == 1 and matched.range[0].operator != LIKE
+            share *= ONE_SIDE if is_side else TWO_SIDES
         return share if self._distinct else None
 
     def of_terms(self, terms: Terms) -> float:
@@ -172,7 +181,7 @@ def is_worth(path: Path, context: Execution, hints: Sequence[exp.IndexTableHint]
 
     Always true for a range of an index in USE or FORCE INDEX."""
     parts, inner = _apart(path, context)
-    if isinstance(inner, IndexMerge):
+    if isinstance(inner, MergePath):
         return True
     if path.short or not isinstance(inner, Matched) or not inner.match.used:
         return path.short or has_equality(path)
@@ -272,8 +281,45 @@ def choose(
     best = _ordinary(table, terms, indexes, order, bool(hinted), shares)
     if best.short or has_equality(best):
         return best
-    arrays = (index for index in indexes if index.is_multi_valued)
-    return merged(table, list(arrays), terms, members, best) or best
+    arrays = [index for index in indexes if index.is_multi_valued]
+    by_array = merged(table, arrays, terms, members, best)
+    return by_array or _by_several_keys(table, terms, indexes, shares, best) or best
+
+
+def _by_several_keys(
+    table: Table,
+    terms: Terms,
+    indexes: Sequence[IndexInfo],
+    shares: Shares | None,
+    other: Path,
+) -> Path | None:
+    """The path for the first OR each of whose sides has an equality of some key, if no key limits
+    the rows. With statistics, only if the sides select few rows."""
+    if not terms.alternatives or other.narrows:
+        return None
+    by_first_column: defaultdict[int, list[tuple[IndexInfo, tuple[int, ...]]]] = defaultdict(list)
+    for index in indexes:
+        if index.holds_every_row and not index.is_global:
+            positions = positions_of(table, index)
+            by_first_column[positions[0]].append((index, positions))
+    for sides in terms.alternatives:
+        best_matches = []
+        for side in sides:
+            on_side = Terms((*terms.usable, *side), 0)
+            keys = (
+                key for first in {term.position for term in side} for key in by_first_column[first]
+            )
+            matches = [match(table, index, positions, on_side) for index, positions in keys]
+            matches = [candidate for candidate in matches if candidate.equal]
+            if not matches:
+                break
+            best_matches.append(_best(matches, shares))
+        else:
+            side_shares = [] if shares is None else map(shares.of, best_matches)
+            total = sum(share for share in side_shares if share is not None)
+            if total * RANGE_SHARE <= 1:
+                return MergedRanges(table, best_matches, other)
+    return None
 
 
 _PLAIN = (Path, Points, UniquePoints, KeyRange, IndexRange)
@@ -342,7 +388,9 @@ def _chosen(
 
 def _is_mostly_null(matched: Match, shares: Shares | None) -> bool:
     """Whether only IS NULL conditions are used, and select many rows: a scan is faster then."""
-    if shares is None or matched.range or not all(term.asks_null for term in matched.equal):
+    if shares is None or not matched.equal or matched.range:
+        return False
+    if not all(term.asks_null for term in matched.equal):
         return False
     shares_of_nulls = [shares.nulls(term.position) for term in matched.equal]
     return all(share is not None and share * RANGE_SHARE > 1 for share in shares_of_nulls)
@@ -369,10 +417,13 @@ def positions_of(table: Table, index: IndexInfo) -> tuple[int, ...]:
 
 
 def _rank(matched: Match) -> tuple[int, int, int, int]:
+    if matched.any_of:
+        return 0, *min(_rank(side)[1:] for side in matched.any_of)
     clustered = matched.key.exuvia_clustered
     unique = matched.key.is_unique and not any(matched.prefixed) and not matched.key.is_partial
     point = 2 if matched.whole and clustered else 1 if matched.whole and unique else 0
-    return point, len(matched.equal), len(matched.range), int(clustered)
+    sides = 0 if any(term.operator == LIKE for term in matched.range) else len(matched.range)
+    return point, len(matched.equal), sides, int(clustered)
 
 
 def _path(table: Table, matched: Match, covers: bool) -> Path:

@@ -368,7 +368,8 @@ def _terms(source: TableSource, where: Tree | None, binding: Binding) -> Terms:
         return position
 
     zoned = partial(resolve, shifted=True)
-    return terms_of(where, resolve, expressions_of(source.table, binding), zoned, zone)
+    expressions_there = expressions_of(source.table, binding)
+    return terms_of(where, resolve, expressions_there, zoned, zone, binding)
 
 
 def _requested_order(order: Sequence[SortKey], limited: bool) -> WantedOrder:

@@ -15,22 +15,21 @@ only if it is an element of that type, or the same number. For other constants (
 array, NULL) another path is used. Constants are known only at each run.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from sqlglot import exp
 
 from exuvia.base.errors import Refused
 from exuvia.base.types import Family, Value
-from exuvia.catalog import reader
 from exuvia.catalog.codec import key_codec
 from exuvia.catalog.jsontext import Document
 from exuvia.catalog.model import IndexInfo
-from exuvia.catalog.table import PART_BYTES, Table
-from exuvia.kv.packet import Span, is_live
+from exuvia.catalog.table import Table
+from exuvia.kv.packet import Span
 from exuvia.sql import expressions, walks
-from exuvia.sql.access.paths import EitherPath, Path, PathRows, Rows
+from exuvia.sql.access.paths import MergePath, MergeScan, Path
 from exuvia.sql.access.ranger import (
     Match,
     Resolve,
@@ -158,7 +157,7 @@ def merged(
                 continue
             before = match(table, index, form.positions[:at], terms)
             if len(before.equal) == at:
-                return IndexMerge(table, index, before, term, other)
+                return ArrayPath(table, index, before, term, other)
     return None
 
 
@@ -166,16 +165,8 @@ def _document_text(text: str) -> str:
     return matched_text(parse_expression(text).this)
 
 
-class _Scan(NamedTuple):
-    element: Value
-    spans: list[Span]
-
-
-class IndexMerge(EitherPath):
+class ArrayPath(MergePath):
     """Reads rows by the elements of an array."""
-
-    name = "IndexMerge"
-    narrows = True
 
     def __init__(
         self, table: Table, index: IndexInfo, before: Match, term: MemberTerm, other: Path
@@ -186,63 +177,7 @@ class IndexMerge(EitherPath):
         self._before = before
         self._term = term
 
-    def count(self, context: Execution, most: int = -1) -> int | None:
-        return None
-
-    @property
-    def order(self) -> tuple[int, ...]:
-        """(): rows are in the order of their handles."""
-        return ()
-
-    def is_exact(self, context: Execution) -> bool:
-        """Whether all constants are elements."""
-        return self._scans(context) is not None
-
-    def ranges(self, context: Execution) -> Iterator[tuple[str, list[Span]]]:
-        """The ranges of each scan of the index: as text for EXPLAIN, and as spans."""
-        form = self.table.form(self.by)
-        assert form.array is not None
-        before = combinations(self._before, context) or []
-        for scan in self._scans(context) or ():
-            texts = []
-            for row in before:
-                values = zip((*row, scan.element), form.types, strict=False)
-                text = " ".join(shown_value(value, kind) for value, kind in values)
-                texts.append(f"[{text},{text}]")
-            yield ", ".join(texts), scan.spans
-
-    def open(self, context: Execution, reverse: bool = False) -> PathRows:
-        """The rows of the scanned entries."""
-        scans = self._scans(context)
-        if scans is None:
-            return self.resolved(context).open(context)._replace(ordered=False)
-        handles = [self._handles(context, scan.spans) for scan in scans]
-        join = set.intersection if self._term.all_of else set.union
-        return PathRows(self._read(context, sorted(join(*handles))), covered=False, ordered=False)
-
-    def _handles(self, context: Execution, ranges: list[Span]) -> set[bytes]:
-        form, within = self.table.form(self.by), self.within
-        entries = chain.from_iterable(
-            reader.entries(context.txn, self.table, form, span) for span in ranges
-        )
-        handles = {
-            reader.handle_of_entry(form, key, payload)
-            for key, payload in entries
-            if is_live(payload)
-        }
-        if within is None:
-            return handles
-        return {handle for handle in handles if handle[:PART_BYTES] in within}
-
-    def _read(self, context: Execution, handles: list[bytes]) -> Rows:
-        get, row_key = context.txn.get, self.table.row_key
-        decode = self.table.decoding(self.used)
-        for handle in handles:
-            payload = get(row_key(handle))
-            if payload is not None:
-                yield handle, decode(payload)
-
-    def _scans(self, context: Execution) -> list[_Scan] | None:
+    def scans(self, context: Execution) -> list[MergeScan] | None:
         """A scan for each element; None if another path has to be used."""
         form, items = self.table.form(self.by), self._term.items(context)
         assert form.array is not None
@@ -251,14 +186,23 @@ class IndexMerge(EitherPath):
         before = combinations(self._before, context)
         if before is None:
             return None
-        scans: dict[Value, _Scan] = {}
+        scans: dict[Value, MergeScan] = {}
         for item in items:
             for value in element_of(item, form.types[form.array]) or (None,):
                 if value is None:
                     return None
-                spans = [self._span((*row, value)) for row in before]
-                scans[value] = _Scan(value, spans)
+                rows = [(*row, value) for row in before]
+                spans = [self._span(row) for row in rows]
+                scans[value] = MergeScan(self.by, spans, partial(self._ranges_text, rows))
         return list(scans.values())
+
+    def _ranges_text(self, rows: Sequence[tuple[Value, ...]]) -> str:
+        kinds, texts = self.table.form(self.by).types, []
+        for row in rows:
+            values = zip(row, kinds, strict=False)
+            text = " ".join(shown_value(value, kind) for value, kind in values)
+            texts.append(f"[{text},{text}]")
+        return ", ".join(texts)
 
     def _span(self, values: tuple[Value, ...]) -> Span:
         return key_codec.index_range(self.table, self.by, values, values)

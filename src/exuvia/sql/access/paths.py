@@ -5,6 +5,7 @@
     KeyRange     a range of the clustered key             scan rows
     IndexRange   a range of an index                      scan entries, get rows
     PartialRange a range of a partial index               or another path, by the run's constants
+    MergedRanges ranges of several keys                   scan entries, sort handles, get rows
     Path         no usable key                            scan all rows
 
 A path is chosen once per plan, from the shape alone. Its bounds are computed at each run. Only
@@ -25,9 +26,10 @@ Above the catalog, the handle of a row in a partitioned table begins with its pa
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
-from itertools import chain
+from functools import partial
+from itertools import chain, islice
 from typing import NamedTuple, Self
 
 from exuvia.base.mysql_errors import ErrPartitionClauseOnNonpartitioned
@@ -48,6 +50,7 @@ from exuvia.sql.access.ranger import (
     Terms,
     Values,
     combinations,
+    shown_ranges,
     spans,
 )
 from exuvia.sql.env import Execution
@@ -399,6 +402,106 @@ class PartialRange(IndexRange):
         return path.open(context)._replace(ordered=False)
 
 
+_HANDLES = 4096
+_HANDLE_BYTES = 120
+"""The size of a short handle in a set and a list."""
+
+
+class MergeScan(NamedTuple):
+    """One of the scans of a MergePath. `text` returns its ranges as in EXPLAIN."""
+
+    key: IndexInfo
+    spans: list[Span]
+    text: Callable[[], str]
+
+
+class MergePath(EitherPath, ABC):
+    """Reads rows by the entries of several scans, each row once. TiDB's IndexMerge.
+
+    Another path is used if a constant of a run is no exact bound."""
+
+    name = "IndexMerge"
+    narrows = True
+    kind = "type: union"
+
+    def count(self, context: Execution, most: int = -1) -> int | None:
+        return None
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """(): rows are in the order of their handles."""
+        return ()
+
+    @abstractmethod
+    def scans(self, context: Execution) -> list[MergeScan] | None:
+        """The scans of a run; None if another path has to be used."""
+
+    def is_exact(self, context: Execution) -> bool:
+        """Whether the constants of a run allow this path."""
+        return self.scans(context) is not None
+
+    def open(self, context: Execution, reverse: bool = False) -> PathRows:
+        """The rows of the scanned entries."""
+        scans = self.scans(context)
+        if scans is None:
+            return self.resolved(context).open(context)._replace(ordered=False)
+        handles = [self._handles(context, scan) for scan in scans]
+        join = set.union if "union" in self.kind else set.intersection
+        return PathRows(self._read(context, sorted(join(*handles))), covered=False, ordered=False)
+
+    def _handles(self, context: Execution, scan: MergeScan) -> set[bytes]:
+        handles, scanned = set[bytes](), self._scanned(context, scan)
+        while batch := list(islice(scanned, _HANDLES)):
+            number = len(handles)
+            handles.update(batch)
+            context.tracker.keep((len(handles) - number) * _HANDLE_BYTES)
+        return handles
+
+    def _scanned(self, context: Execution, scan: MergeScan) -> Iterator[bytes]:
+        txn, table, within = context.txn, self.table, self.within
+        if scan.key.exuvia_clustered:
+            columns = table.handle_positions
+            for span in scan.spans:
+                yield from (row[0] for row in reader.scan(txn, table, span, False, columns))
+            return
+        form = table.form(scan.key)
+        for key, payload in chain.from_iterable(
+            reader.entries(txn, table, form, span) for span in scan.spans
+        ):
+            handle = reader.handle_of_entry(form, key, payload)
+            if is_live(payload) and (within is None or handle[:PART_BYTES] in within):
+                yield handle
+
+    def _read(self, context: Execution, handles: list[bytes]) -> Rows:
+        get, row_key = context.txn.get, self.table.row_key
+        decode = self.table.decoding(self.used)
+        for handle in handles:
+            payload = get(row_key(handle))
+            if payload is not None:
+                yield handle, decode(payload)
+
+
+class MergedRanges(MergePath):
+    """Reads rows by ranges of several keys: of one for each side of an OR."""
+
+    def __init__(self, table: Table, matches: Sequence[Match], other: Path) -> None:
+        super().__init__(table, other)
+        self.matches = tuple(matches)
+
+    def scans(self, context: Execution) -> list[MergeScan] | None:
+        """A scan for each side; None if a constant is no exact bound."""
+        scans = []
+        for matched in self.matches:
+            ranges = spans(self.table, matched, context)
+            if ranges is None:
+                return None
+            scans.append(MergeScan(matched.key, ranges, partial(self._text, matched, context)))
+        return scans
+
+    def _text(self, matched: Match, context: Execution) -> str:
+        return ", ".join(shown_ranges(self.table, matched, context))
+
+
 def watched_path(path: Path, watch: Watch, read: MeasuredStep, reads: Reads) -> Path:
     """The same path; the watch measures its rows and its reads."""
 
@@ -560,4 +663,4 @@ def has_equality(path: Path) -> bool:
     """Whether a key narrows the rows by an equality."""
     inner = path.path if isinstance(path, Everywhere) else path
     match = getattr(inner, "match", None)
-    return match is not None and bool(match.equal)
+    return match is not None and match.has_equality

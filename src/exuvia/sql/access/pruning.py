@@ -21,7 +21,7 @@ from exuvia.base.types import Family, Value
 from exuvia.catalog.model import PartitionType
 from exuvia.catalog.table import Table
 from exuvia.sql.access.partitions import BEYOND, NOWHERE, Key, Route, number_key, route_of
-from exuvia.sql.access.ranger import EQUALITIES, INEXACT, NOTHING, Term, Terms, bounder
+from exuvia.sql.access.ranger import EQUALITIES, INEXACT, LIKE, NOTHING, Term, Terms, bounder
 from exuvia.sql.env import Execution
 from exuvia.sql.expr import Cast, Column, Expr, walk
 
@@ -47,7 +47,8 @@ class PartitionChoice:
         self._every = _in_use(table)
         self._named = places_named(table, named) if named else self._every
         self._reads = _positions(self.route)
-        self._terms = tuple(term for term in terms.usable if term.position in self._reads)
+        read = (term for term in terms.usable if term.position in self._reads)
+        self._terms = tuple(term for term in read if term.operator != LIKE)
 
     def parts(self, context: Execution) -> tuple[Table, ...]:
         """The remaining partitions, in order."""

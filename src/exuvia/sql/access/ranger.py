@@ -1,10 +1,18 @@
 """Ranges of keys from the conditions of a WHERE that compare a column with a constant.
 
-    a = 1 AND b IN (2, 3) AND c > 4 AND d BETWEEN 5 AND 6 AND (e = 7 OR f = 8)
-    Term(a, =)  Term(b, in)   Term(c, >)  Term(d, >=) Term(d, <=)   no term: left to the evaluator
+    a = 1 AND b IN (2, 3) AND c > 4 AND d BETWEEN 5 AND 6 AND (e = 7 OR e = 8)
+    Term(a, =)  Term(b, in)   Term(c, >)  Term(d, >=) Term(d, <=)   Term(e, in)
+
+    NOT c > 4       as c <= 4
+    t LIKE 'ab%c'   Term(t, like): the keys that begin with ab; the rest is left to the evaluator
 
 `a IS NULL` and `a <=> 1` are equalities with the operator "<=>". They are no points, since a unique
 key may have many NULLs. They are not used below an outer join, which adds NULLs (`Terms.strict`).
+
+Any other OR is an alternative: one list of terms for each of its sides. A key is used for it if
+each side has a match that narrows the key further than the other conditions do (`Match.any_of`).
+
+    key (a, b)      a = 1 AND b = 2 OR a = 3 AND b > 4      [1 2,1 2] (3 4,3 +inf]
 
 `match` selects the terms for a key: equalities of its first parts, then a range of the next part.
 
@@ -46,6 +54,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, tzinfo
 from decimal import Decimal
+from sys import maxunicode
 from typing import Final, NamedTuple
 
 from sqlglot import exp
@@ -53,6 +62,7 @@ from sqlglot import exp
 from exuvia.base.errors import Refused
 from exuvia.base.types import Family, FieldType, TypeCode, Value
 from exuvia.catalog.codec import key_codec
+from exuvia.catalog.collation import collation
 from exuvia.catalog.convert import values
 from exuvia.catalog.decimals import WIDE, whole
 from exuvia.catalog.model import IndexInfo
@@ -63,11 +73,12 @@ from exuvia.sql import walks
 from exuvia.sql.bind.binding import Binding
 from exuvia.sql.env import Execution
 from exuvia.sql.expr import is_equivalent
-from exuvia.sql.expressions import ConstantOf, comparand_of
+from exuvia.sql.expressions import ConstantOf, comparand_of, literal_of
 from exuvia.sql.functions.moment import names_zone
 from exuvia.sql.generated import generated_columns, scope_of
+from exuvia.sql.matching import prefix_of
 from exuvia.sql.nodes import Tree
-from exuvia.sql.parse.literals import TypedValue
+from exuvia.sql.parse.literals import TypedValue, position_of
 from exuvia.sql.parse.restore import matched_text, without_charset
 from exuvia.sql.parse.text import parse_expression
 
@@ -80,6 +91,13 @@ class _Mark:
 
 INEXACT: Final = _Mark()
 NOTHING: Final = _Mark()
+
+
+class Prefix(str):
+    """The text with which the texts of a range begin."""
+
+    __slots__ = ()
+
 
 _WHOLE = re.compile(r"[+-]?\d{1,20}").fullmatch
 _EXACT = re.compile(r"[+-]?\d{1,65}(\.\d{1,30})?").fullmatch
@@ -222,6 +240,9 @@ _COMPARISONS: dict[type, str] = {
     exp.LTE: "<=",
 }
 _MIRRORED = {"=": "=", "<=>": "<=>", "!=": "!=", ">": "<", ">=": "<=", "<": ">", "<=": ">="}
+_NEGATED = {">": "<=", ">=": "<", "<": ">=", "<=": ">"}
+MOST_SIDES = 1000
+"""The largest number of sides of an OR that are alternatives."""
 
 
 class Term(NamedTuple):
@@ -244,28 +265,37 @@ class Term(NamedTuple):
         return self.operator == "<=>" and self.constants == (_null,)
 
 
+Sides = tuple[tuple[Term, ...], ...]
+
+
 class Terms(NamedTuple):
     """The usable terms of a WHERE, and the number of all its conjuncts.
 
     `others`: != , IS NULL and IS NOT NULL. They have no range, but may imply the predicate of a
-    partial index."""
+    partial index. `alternatives`: for each OR that is no term, the terms of each side."""
 
     usable: tuple[Term, ...]
     conjuncts: int
     others: tuple[Term, ...] = ()
+    alternatives: tuple[Sides, ...] = ()
 
     @property
     def strict(self) -> "Terms":
         """The terms that are never true of NULL."""
-        usable = tuple(term for term in self.usable if term.operator != "<=>")
         others = tuple(term for term in self.others if term.operator != "is null")
-        return Terms(usable, self.conjuncts, others)
+        alternatives = (tuple(map(_strict, sides)) for sides in self.alternatives)
+        usable_sides = tuple(sides for sides in alternatives if all(sides))
+        return Terms(_strict(self.usable), self.conjuncts, others, usable_sides)
 
     @property
     def plain(self) -> "Terms":
-        """The terms whose columns are compared as stored."""
+        """The terms whose columns are compared as stored, without alternatives."""
         usable = tuple(term for term in self.usable if term.zone is None)
         return Terms(usable, self.conjuncts, self.others)
+
+
+def _strict(terms: tuple[Term, ...]) -> tuple[Term, ...]:
+    return tuple(term for term in terms if term.operator != "<=>")
 
 
 def terms_of(
@@ -274,24 +304,59 @@ def terms_of(
     expressions: Expressions | None = None,
     zoned: Resolve = lambda column: None,
     zone: tzinfo | None = None,
+    binding: Binding | None = None,
 ) -> Terms:
     """The terms of a WHERE.
 
     `resolve` returns a column's position, or None for a column of another table. `zoned` does the
-    same for columns whose values depend on the session's `zone`."""
+    same for columns whose values depend on the session's `zone`. Without a `binding` LIKE gives no
+    terms."""
     conjuncts = [] if where is None else list(conjuncts_of(where))
-    place = _Places(resolve, expressions or {})
-    terms = [term for n, conjunct in enumerate(conjuncts) for term in _terms(conjunct, n, place)]
-    if zone is not None:
-        local = _Places(zoned, {})
-        local_terms = (
-            term for n, conjunct in enumerate(conjuncts) for term in _terms(conjunct, n, local)
-        )
-        terms += [term._replace(zone=zone) for term in local_terms]
+    places = _Places(resolve, expressions or {}, binding)
+    reader = _Reader(places, None if zone is None else _Places(zoned, {}, None), zone)
+    usable: list[Term] = []
+    alternatives = []
+    for n, conjunct in enumerate(conjuncts):
+        terms = reader.terms(conjunct, n)
+        usable += terms
+        sides = () if terms else reader.sides(conjunct, n)
+        if sides and all(sides):
+            alternatives.append(sides)
     others = tuple(
-        term for n, conjunct in enumerate(conjuncts) for term in _others(conjunct, n, place)
+        term for n, conjunct in enumerate(conjuncts) for term in _others(conjunct, n, places)
     )
-    return Terms(tuple(terms), len(conjuncts), others)
+    return Terms(tuple(usable), len(conjuncts), others, tuple(alternatives))
+
+
+class _Reader(NamedTuple):
+    """Reads the terms of conditions. `local`: of columns compared as local times of `zone`."""
+
+    places: "_Places"
+    local: "_Places | None"
+    zone: tzinfo | None
+
+    def terms(self, tree: Tree, number: int) -> tuple[Term, ...]:
+        """The terms that a condition is equal to, together; () for a condition without a term."""
+        terms = tuple(_terms(tree, number, self.places))
+        if self.local is None:
+            return terms
+        zoned = (term._replace(zone=self.zone) for term in _terms(tree, number, self.local))
+        return (*terms, *zoned)
+
+    def sides(self, tree: Tree, number: int) -> Sides:
+        """The terms of each side of an OR, and of each row of `(a, b) IN ((1, 2), (3, 4))`."""
+        if isinstance(tree, exp.In) and isinstance(tree.this, exp.Tuple):
+            rows = tree.expressions[: MOST_SIDES + 1]
+            sides = [tuple(_row_terms(tree.this, row, number, self.places)) for row in rows]
+        elif isinstance(tree, exp.Or):
+            trees = sides_of(tree)[: MOST_SIDES + 1]
+            sides = [
+                tuple(term for part in conjuncts_of(side) for term in self.terms(part, number))
+                for side in trees
+            ]
+        else:
+            return ()
+        return tuple(sides) if len(sides) <= MOST_SIDES else ()
 
 
 def _others(tree: Tree, number: int, places: "_Places") -> Iterator[Term]:
@@ -302,7 +367,7 @@ def _others(tree: Tree, number: int, places: "_Places") -> Iterator[Term]:
         if place is not None:
             yield Term(place[0], "is not null" if negated else "is null", (), number, place[1])
     elif isinstance(tree, exp.NEQ):
-        yield from _comparison(tree, "!=", number, places)
+        yield from _comparison(tree.this, tree.expression, "!=", number, places)
 
 
 def conjuncts_of(tree: Tree) -> Iterator[Tree]:
@@ -316,12 +381,35 @@ def conjuncts_of(tree: Tree) -> Iterator[Tree]:
         yield tree
 
 
+def sides_of(tree: Tree) -> list[Tree]:
+    """The sides of an OR, in their order; another condition is its only side."""
+    sides, waiting = [], [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, exp.Or):
+            waiting += [node.expression, node.this]
+        elif isinstance(node, exp.Paren):
+            waiting.append(node.this)
+        else:
+            sides.append(node)
+    return sides
+
+
 class _Places:
     """Finds the column of a tree: a name, or the expression of an indexed column."""
 
-    def __init__(self, resolve: Resolve, expressions: Expressions) -> None:
+    def __init__(self, resolve: Resolve, expressions: Expressions, binding: Binding | None) -> None:
         self._resolve = resolve
         self._expressions = expressions
+        self._binding = binding
+
+    def has_prefix(self, pattern: Tree) -> bool:
+        """Whether a constant pattern of LIKE begins with a text. For a parameter it is a fact."""
+        if self._binding is None:
+            return False
+        if isinstance(pattern, exp.Placeholder):
+            return self._binding.has_prefix(position_of(pattern))
+        return any(bool(prefix_of(value)) for value in literal_of(pattern))
 
     def find(self, tree: Tree) -> tuple[int, bool] | None:
         """(position, whether it is computed); None for any other tree."""
@@ -340,8 +428,10 @@ class _Places:
 
 def _terms(tree: Tree, number: int, places: _Places) -> Iterator[Term]:
     operator = _COMPARISONS.get(type(tree))
-    if operator is not None:
-        yield from _comparison(tree, operator, number, places)
+    if isinstance(tree, exp.EQ) and isinstance(tree.this, exp.Tuple):
+        yield from _row_terms(tree.this, tree.expression, number, places)
+    elif operator is not None:
+        yield from _comparison(tree.this, tree.expression, operator, number, places)
     elif isinstance(tree, exp.Between):
         place = places.find(tree.this)
         low, high = _comparand(tree.args["low"]), _comparand(tree.args["high"])
@@ -354,7 +444,9 @@ def _terms(tree: Tree, number: int, places: _Places) -> Iterator[Term]:
             yield Term(place[0], "<=>", (_null,), number)
     elif isinstance(tree, exp.NullSafeEQ):
         comparisons = (
-            term for term in _comparison(tree, "<=>", number, places) if not term.computed
+            term
+            for term in _comparison(tree.this, tree.expression, "<=>", number, places)
+            if not term.computed
         )
         yield from comparisons
     elif isinstance(tree, exp.In) and tree.args.get("query") is None:
@@ -363,6 +455,51 @@ def _terms(tree: Tree, number: int, places: _Places) -> Iterator[Term]:
         usable = tuple(constant for constant in constants if constant is not None)
         if place is not None and usable and len(usable) == len(constants):
             yield Term(place[0], "in", usable, number, place[1])
+    elif isinstance(tree, exp.Not):
+        inner = tree.this
+        while isinstance(inner, exp.Paren):
+            inner = inner.this
+        negated = _NEGATED.get(_COMPARISONS.get(type(inner), ""))
+        if negated is not None:
+            yield from _comparison(inner.this, inner.expression, negated, number, places)
+    elif isinstance(tree, exp.Or):
+        yield from _one_of(tree, number, places)
+    elif isinstance(tree, exp.Like) and not tree.args.get("negate"):
+        place, pattern = places.find(tree.this), comparand_of(tree.expression)
+        if place is not None and pattern is not None and places.has_prefix(tree.expression):
+            yield Term(place[0], LIKE, (_prefix_bound(pattern),), number, place[1])
+
+
+def _row_terms(row: Tree, other: Tree, number: int, places: _Places) -> Sequence[Term]:
+    """The terms of `(a, b) = (1, 2)`; none unless each pair is one."""
+    if not isinstance(other, exp.Tuple) or len(row.expressions) != len(other.expressions):
+        return ()
+    pairs = zip(row.expressions, other.expressions, strict=True)
+    terms = [term for pair in pairs for term in _comparison(*pair, "=", number, places)]
+    return terms if len(terms) == len(row.expressions) else ()
+
+
+def _one_of(tree: Tree, number: int, places: _Places) -> Iterator[Term]:
+    """`a = 1 OR a = 2 OR a IN (3, 4)` as one IN."""
+    constants: list[ConstantOf] = []
+    place: tuple[int, bool] | None = None
+    for side in sides_of(tree):
+        terms = list(_terms(side, number, places)) if isinstance(side, exp.EQ | exp.In) else []
+        if len(terms) != 1 or place not in (None, (terms[0].position, terms[0].computed)):
+            return
+        place = terms[0].position, terms[0].computed
+        constants += terms[0].constants
+    if place is not None:
+        yield Term(place[0], "in", tuple(constants), number, place[1])
+
+
+def _prefix_bound(pattern: ConstantOf) -> ConstantOf:
+    def constant(context: Execution) -> Value:
+        value = pattern(context)
+        prefix = prefix_of(value)
+        return value if value is None else Prefix(prefix) if prefix else INEXACT
+
+    return constant
 
 
 def _comparand(tree: Tree) -> ConstantOf | None:
@@ -403,11 +540,10 @@ def _null(context: Execution) -> Value:
     return None
 
 
-def _comparison(tree: Tree, operator: str, number: int, places: _Places) -> Iterator[Term]:
-    for column, constant, sign in (
-        (tree.this, tree.expression, operator),
-        (tree.expression, tree.this, _MIRRORED[operator]),
-    ):
+def _comparison(
+    one: Tree, other: Tree, operator: str, number: int, places: _Places
+) -> Iterator[Term]:
+    for column, constant, sign in ((one, other, operator), (other, one, _MIRRORED[operator])):
         value = _comparand(constant)
         place = None if value is None else places.find(column)
         if place is not None and value is not None:
@@ -459,6 +595,7 @@ def _moments(local: int, zone: tzinfo) -> Doubtful | None:
 
 MOST_SPANS = 10_000
 EQUALITIES = ("=", "in", "<=>")
+LIKE = "like"
 Values = tuple[Value, ...]
 
 
@@ -466,7 +603,7 @@ class Match(NamedTuple):
     """The terms for the parts of a key.
 
     For each part: `equals` and `ranges` convert constants to bounds, `prefixed` is true if the part
-    is a prefix."""
+    is a prefix. With `any_of` the ranges are those of all these matches, and there are no terms."""
 
     key: IndexInfo
     positions: tuple[int, ...]
@@ -475,6 +612,7 @@ class Match(NamedTuple):
     prefixed: tuple[bool, ...]
     equal: tuple[Term, ...]
     range: tuple[Term, ...]
+    any_of: tuple["Match", ...] = ()
 
     @property
     def whole(self) -> bool:
@@ -484,12 +622,19 @@ class Match(NamedTuple):
 
     @property
     def used(self) -> bool:
-        return bool(self.equal or self.range)
+        return bool(self.equal or self.range or self.any_of)
+
+    @property
+    def has_equality(self) -> bool:
+        """Whether an equality narrows each of its ranges."""
+        return bool(self.equal) or bool(self.any_of and all(side.equal for side in self.any_of))
 
     def covers(self, table: Table, terms: Terms) -> bool:
         """Whether the key's ranges match the whole WHERE exactly: rows need no further check."""
         parts = len(self.equal) + bool(self.range)
         if any(self.prefixed[:parts]) or not key_codec.is_exact(table, self.key):
+            return False
+        if any(term.operator == LIKE for term in self.range):
             return False
         used_terms = self.equal + self.range
         if any(term.computed or term.zone for term in used_terms):
@@ -501,6 +646,36 @@ class Match(NamedTuple):
 
 def match(table: Table, index: IndexInfo, positions: Sequence[int], terms: Terms) -> Match:
     """The terms for a key whose parts are at these positions."""
+    plain = _match(table, index, positions, terms)
+    for sides in terms.alternatives if not plain.whole else ():
+        parts = []
+        for side in sides:
+            part = _match(table, index, positions, Terms((*terms.usable, *side), 0))
+            if _depth(part) <= _depth(plain) or not (index.exuvia_clustered or _is_short(part)):
+                break
+            parts.append(part)
+        else:
+            return plain._replace(equal=(), range=(), any_of=tuple(parts))
+    return plain
+
+
+def _has_prefixes(kind: FieldType) -> bool:
+    """Whether texts with one beginning have keys with one beginning."""
+    is_text = kind.family == Family.STRING and kind.Tp not in (TypeCode.ENUM, TypeCode.SET)
+    return is_text and collation(kind.Collate).keeps_prefixes
+
+
+def _is_short(matched: Match) -> bool:
+    """Whether an equality, LIKE, or both ends of a range limit the entries."""
+    sides = matched.range
+    return bool(matched.equal) or len(sides) > 1 or any(term.operator == LIKE for term in sides)
+
+
+def _depth(matched: Match) -> tuple[int, int]:
+    return len(matched.equal), len(matched.range)
+
+
+def _match(table: Table, index: IndexInfo, positions: Sequence[int], terms: Terms) -> Match:
     types = tuple(table.info.cols[position].type for position in positions)
     prefixed = tuple(part.length >= 0 for part in index.idx_cols)
     equal: list[Term] = []
@@ -512,6 +687,9 @@ def match(table: Table, index: IndexInfo, positions: Sequence[int], terms: Terms
             low = next((term for term in column_terms if term.operator in (">", ">=")), None)
             high = next((term for term in column_terms if term.operator in ("<", "<=")), None)
             ranges = tuple(term for term in (low, high) if term is not None)
+            likes = [term for term in column_terms if term.operator == LIKE]
+            if not ranges and _has_prefixes(table.info.cols[position].type):
+                ranges = tuple(likes[:1])
             break
         equal.append(term)
     zones = {term.position: term.zone for term in terms.usable}
@@ -557,11 +735,15 @@ class Bounds(NamedTuple):
     """The bounds of a match, for the constants of a run.
 
     `rows` are the combinations of the equal parts, [] if no row can match. `low` and `high` are the
-    sides of the range after each combination."""
+    sides of the range after each combination; both are the same Prefix for LIKE."""
 
     rows: list[Values]
     low: _Side
     high: _Side
+
+    @property
+    def has_prefix(self) -> bool:
+        return bool(self.low.values) and isinstance(self.low.values[0], Prefix)
 
 
 _NO_SIDE = _Side((), True)
@@ -580,6 +762,9 @@ def bounds(matched: Match, context: Execution) -> Bounds | None:
             return None
         if value is NOTHING:
             return Bounds([], low, high)
+        if isinstance(value, Prefix):
+            side = _Side((value,), True)
+            return Bounds(rows, side, side)
         inclusive, from_below = term.operator.endswith("="), term.operator[0] == ">"
         if isinstance(value, Doubtful):
             inclusive, value = True, value.first if from_below else value.last
@@ -592,6 +777,14 @@ def bounds(matched: Match, context: Execution) -> Bounds | None:
 
 def spans(table: Table, matched: Match, context: Execution) -> list[Span] | None:
     """Sorted ranges of keys that do not overlap; None if a constant is inexact."""
+    if matched.any_of:
+        united: set[Span] = set()
+        for side in matched.any_of:
+            ranges = spans(table, side, context)
+            if ranges is None or len(united) + len(ranges) > MOST_SPANS:
+                return None
+            united.update(ranges)
+        return _apart(sorted(united))
     key_bounds = bounds(matched, context)
     if key_bounds is None:
         return None
@@ -605,9 +798,16 @@ def spans(table: Table, matched: Match, context: Execution) -> list[Span] | None
 
 def shown_ranges(table: Table, matched: Match, context: Execution) -> list[str]:
     """The ranges in TiDB's form, [1,1] or ("a" 5,"a" +inf], in the order in which they are read."""
+    texts: dict[Span, str] = {}
+    for side in matched.any_of or (matched,):
+        texts |= _range_texts(table, side, context)
+    return [texts[span] for span in sorted(texts)]
+
+
+def _range_texts(table: Table, matched: Match, context: Execution) -> dict[Span, str]:
     key_bounds = bounds(matched, context)
     if key_bounds is None:
-        return []
+        return {}
     kinds = [table.info.cols[position].type for position in matched.positions]
     cuts = [part.length for part in matched.key.idx_cols]
     zones = {term.position: term.zone for term in (*matched.equal, *matched.range)}
@@ -634,12 +834,17 @@ def shown_ranges(table: Table, matched: Match, context: Execution) -> list[str]:
         if matched.range:
             part = len(row)
             (least,) = key_bounds.low.values
+            if key_bounds.has_prefix:
+                after = least[:-1] + chr(min(ord(least[-1]) + 1, maxunicode))
+                ends = " ".join([*low, text(part, least)]), " ".join([*high, text(part, after)])
+                texts[span] = f"[{','.join(ends)})"
+                continue
             low.append(below if least is None else text(part, least))
             opening = "[" if least is None or key_bounds.low.inclusive else "("
             high.append(text(part, key_bounds.high.values[0]) if key_bounds.high.values else above)
             closing = "]" if not key_bounds.high.values or key_bounds.high.inclusive else ")"
         texts[span] = f"{opening}{' '.join(low)},{' '.join(high)}{closing}"
-    return [texts[span] for span in sorted(texts)]
+    return texts
 
 
 def shown_value(value: Value, kind: FieldType) -> str:
@@ -653,6 +858,8 @@ def shown_value(value: Value, kind: FieldType) -> str:
 
 
 def _span(table: Table, index: IndexInfo, row: Values, low: _Side, high: _Side) -> Span:
+    if low.values and isinstance(low.values[0], Prefix):
+        return key_codec.prefix_range(table, index, (*row, *low.values))
     if not table.info.pk_is_handle or not index.exuvia_clustered:
         return key_codec.index_range(
             table,

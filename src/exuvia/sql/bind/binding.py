@@ -12,6 +12,7 @@
     variable(USER, name)              the whole type of @name    @name in a column that is sent
     variable(SESSION | GLOBAL, name)   the type of @@name         @@name, @@global.name
     decimal(number)                   precision and scale        an expression with that parameter
+    prefix(number)                    whether there is one       LIKE with that parameter
 
 A parameter's kind is part of the shape (`letters`). The lengths of parameters and user variables
 are not facts: a cached plan accepts numbers, texts and bytes of any length. A DECIMAL that is
@@ -35,6 +36,7 @@ from exuvia.catalog.sysvar import variables
 from exuvia.catalog.sysvar.definition import VariableKind
 from exuvia.catalog.table import Table
 from exuvia.sql import types
+from exuvia.sql.matching import prefix_of
 from exuvia.sql.parse.literals import COLLATED, DECIMAL, OTHER, open_type, type_of
 from exuvia.sql.result import Note
 
@@ -54,6 +56,7 @@ class FactNames(NamedTuple):
     settings: tuple[str, ...] = ()
     variables: tuple[Variable, ...] = ()
     decimals: tuple[int, ...] = ()
+    prefixes: tuple[int, ...] = ()
 
     def with_these(self, other: "FactNames") -> "FactNames":
         """The facts of both. Returns self if `other` has no more facts."""
@@ -61,6 +64,7 @@ class FactNames(NamedTuple):
             tuple(sorted({*self.settings, *other.settings})),
             tuple(sorted({*self.variables, *other.variables})),
             tuple(sorted({*self.decimals, *other.decimals})),
+            tuple(sorted({*self.prefixes, *other.prefixes})),
         )
         return self if both == self else both
 
@@ -169,6 +173,12 @@ class Binding:
         value = self._source.parameters[number]
         return (int(value) if isinstance(value, bool) else value,)
 
+    def has_prefix(self, number: int) -> bool:
+        """Whether a parameter is a pattern of LIKE that begins with a text."""
+        answer = bool(prefix_of(self._source.parameters[number]))
+        self.record(3, number, answer)
+        return answer
+
     def constant_type(self, number: int) -> FieldType:
         """The type of a parameter that is stored in a column without a computation."""
         return open_type(self._source.letters[number])
@@ -185,7 +195,7 @@ class Binding:
     @property
     def fact_names(self) -> FactNames:
         """The facts that were read."""
-        groups: tuple[list[Any], ...] = ([], [], [])
+        groups: tuple[list[Any], ...] = ([], [], [], [])
         for group, name in self._answers:
             groups[group].append(name)
         return FactNames(*(tuple(sorted(names)) for names in groups))

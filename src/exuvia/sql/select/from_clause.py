@@ -479,9 +479,10 @@ class _From:
 
         hints = index_hints(tree, table, build.binding)
         if self.outer:
-            terms = terms_of(self.where, resolve).strict
+            terms = terms_of(self.where, resolve, binding=build.binding).strict
         else:
-            terms = terms_of(self.where, resolve, expressions_of(table, build.binding))
+            there = expressions_of(table, build.binding)
+            terms = terms_of(self.where, resolve, there, binding=build.binding)
         scan.terms = terms
         shares, members = (
             Shares(build.binding.statistics, table),

@@ -40,6 +40,7 @@ from exuvia.sql import planner
 from exuvia.sql.accounts.users import ends_expiry
 from exuvia.sql.bind.binding import Answers, FactNames, size_of, type_of_variable
 from exuvia.sql.information_schema import registry
+from exuvia.sql.matching import prefix_of
 from exuvia.sql.nodes import Begin, Commit, Explain, Rollback, Statement
 from exuvia.sql.parse.dismantle import dismantle
 from exuvia.sql.parse.literals import (
@@ -321,10 +322,12 @@ class Session:
     def answers(self, fact_names: FactNames, values: Sequence[Value]) -> Answers:
         """The values of the facts that the plans of a shape depend on, for these literals."""
         fixed = self.settings.answers(fact_names.settings, self.database)
-        if not fact_names.variables and not fact_names.decimals:
+        if not (fact_names.variables or fact_names.decimals or fact_names.prefixes):
             return fixed
         kinds = [type_of_variable(self, *variable) for variable in fact_names.variables]
-        return (*fixed, *kinds, *[size_of(values[number]) for number in fact_names.decimals])
+        sizes = [size_of(values[number]) for number in fact_names.decimals]
+        prefixes = [bool(prefix_of(values[number])) for number in fact_names.prefixes]
+        return (*fixed, *kinds, *sizes, *prefixes)
 
     def run_shape(self, shaped: ShapedStatement, node: Statement | None = None) -> Result | None:
         """Runs a cached plan; None if this text must be planned separately.

@@ -3,7 +3,7 @@
     Points            Point_Get, Batch_Point_Get             handle:1
     KeyRange, all     TableReader over a Table..Scan         range:[1,5], keep order:false
     IndexRange        IndexLookUp: entries, then rows        no index is read without its rows
-    IndexMerge        the same, with several scans           type: union
+    MergePath         IndexMerge: several scans, then rows   type: union
     no range at all   TableDual                              rows:0
 
 A key is not used if its constants are not bounds of it, because a run would not use it either. The
@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from exuvia.base.types import STRINGS, TypeCode
-from exuvia.catalog.model import ColumnInfo
+from exuvia.catalog.model import ColumnInfo, IndexInfo
 from exuvia.catalog.table import Table
 from exuvia.sql.access.filtering import Filter
-from exuvia.sql.access.members import IndexMerge
 from exuvia.sql.access.paths import (
     Everywhere,
     IndexRange,
     Matched,
+    MergePath,
     Path,
     Points,
     Throughout,
@@ -105,12 +105,15 @@ def path_operators(
 
     if isinstance(inner, Points | UniquePoints):
         return _point(inner, place, keeps, rows, context), Reads(), exact
-    if isinstance(inner, IndexMerge):
+    if isinstance(inner, MergePath):
         probe = Operator("TableRowIDScan", rows, STORE, title, info_text("keep order:false"))
         build, by_start, one = [], {}, max(1.0, estimate.rows * EQUAL)
-        for text, spans in inner.ranges(context):
-            info = info_text(f"range:{text}", "keep order:false")
-            range_scan = Operator("IndexRangeScan", one, STORE, f"{title}, {_index(inner)}", info)
+        for index, spans, text in inner.scans(context) or ():
+            info = info_text(f"range:{text()}", "keep order:false")
+            by_rows = index.exuvia_clustered
+            name = "TableRangeScan" if by_rows else "IndexRangeScan"
+            access = title if by_rows else f"{title}, {_index(table, index)}"
+            range_scan = Operator(name, one, STORE, access, info)
             build.append(_within(path, range_scan, context))
             by_start.update({span.start: range_scan.done for span in spans})
         top = lookup(Operator("IndexMerge", rows, ROOT, place, inner.kind), build, probe)
@@ -123,7 +126,7 @@ def path_operators(
     )
     if isinstance(inner, IndexRange):
         info = info_text(range_text, order)
-        scan = Operator(inner.name, rows, STORE, f"{title}, {_index(inner)}", info)
+        scan = Operator(inner.name, rows, STORE, f"{title}, {_index(table, inner.match.key)}", info)
         scan.key_length = _key_length(inner)
         entries = _within(path, scan, context)
         probe = Operator("TableRowIDScan", rows, STORE, title, info_text("keep order:false"))
@@ -155,7 +158,9 @@ def _point(
         return Operator("TableDual", 0.0, info="rows:0")
     by_integer = isinstance(path, Points) and table.info.pk_is_handle
     if not by_integer:
-        access.append(("clustered " if isinstance(path, Points) else "") + _index(path))
+        access.append(
+            ("clustered " if isinstance(path, Points) else "") + _index(table, path.match.key)
+        )
     is_batch = any(term.operator == "in" for term in path.match.equal)
     info = []
     if by_integer:
@@ -190,7 +195,8 @@ def _key_length(path: Path) -> int | None:
     if not isinstance(path, Matched):
         return None
     match = path.match
-    used = len(match.equal) + bool(match.range) or len(match.positions)
+    depths = (len(side.equal) + bool(side.range) for side in match.any_of or (match,))
+    used = max(depths) or len(match.positions)
     total = 0
     for position, part in zip(match.positions[:used], match.key.idx_cols, strict=False):
         column = path.table.info.cols[position]
@@ -199,10 +205,8 @@ def _key_length(path: Path) -> int | None:
     return total
 
 
-def _index(path: Matched | IndexMerge) -> str:
-    index = path.by if isinstance(path, IndexMerge) else path.match.key
-    table = path.table.info
-    parts = [expression_of(table, part) or part.name.O for part in index.idx_cols]
+def _index(table: Table, index: IndexInfo) -> str:
+    parts = [expression_of(table.info, part) or part.name.O for part in index.idx_cols]
     return f"index:{index.idx_name.O}({', '.join(parts)})"
 
 
@@ -226,7 +230,7 @@ def keyed_operators(path: Path, title: str, estimate: TableEstimate, context: Co
         top = Operator("TableReader", rows, ROOT, place, below=[scan], data="data")
         reads = Reads(scan.done, None)
     else:
-        scan = Operator("IndexRangeScan", rows, STORE, f"{table}, {_index(inner)}", info)
+        scan = Operator("IndexRangeScan", rows, STORE, f"{table}, {_index(inner.table, key)}", info)
         probe = Operator("TableRowIDScan", rows, STORE, table, info)
         top = lookup(Operator("IndexLookUp", rows, ROOT, place), [scan], probe)
         reads = Reads(probe.done, scan.done)

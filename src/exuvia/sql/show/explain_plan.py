@@ -29,7 +29,7 @@ from exuvia.catalog.table import Table
 from exuvia.sql import expressions, planner
 from exuvia.sql.access.filtering import Filter, FilterSteps, Limit, WatchedFilter
 from exuvia.sql.access.paths import Everywhere, Matched, Path
-from exuvia.sql.access.ranger import conjuncts_of
+from exuvia.sql.access.ranger import LIKE, conjuncts_of
 from exuvia.sql.bind.bind import Scope, bind_condition
 from exuvia.sql.expr import Column
 from exuvia.sql.nodes import Delete, Explain, Insert, Update
@@ -437,7 +437,7 @@ def _conditions(filtering: Filter, context: Context) -> Conditions:
 def _rest(where: Conditions, path: Path) -> list[ExpressionText]:
     """The parts of the WHERE that the path's ranges do not cover."""
     terms = (*path.match.equal, *path.match.range) if isinstance(path, Matched) else ()
-    covered = {term.conjunct for term in terms}
+    covered = {term.conjunct for term in terms if term.operator != LIKE}
     return conjuncts(*(text for n, texts in where if n not in covered for text in texts))
 
 

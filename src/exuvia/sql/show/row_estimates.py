@@ -22,9 +22,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from exuvia.catalog.table import Table
 from exuvia.sql.access.choose import Shares, rows_by_statistics
-from exuvia.sql.access.members import IndexMerge
-from exuvia.sql.access.paths import Matched, Path, Points, UniquePoints
-from exuvia.sql.access.ranger import Bounds, bounds, combinations
+from exuvia.sql.access.paths import Matched, MergePath, Path, Points, UniquePoints
+from exuvia.sql.access.ranger import Bounds, Match, bounds, combinations
 from exuvia.sql.show.expression_text import CallText, ColumnText, ConstantText, ExpressionText
 from exuvia.sql.statement.context import Context
 from exuvia.stats import meta
@@ -56,9 +55,9 @@ class TableEstimate:
         context = self._context
         if isinstance(path, Points | UniquePoints):
             return float(len(set(combinations(path.match, context) or ())))
-        if isinstance(path, IndexMerge):
+        if isinstance(path, MergePath):
             entry_rows = max(1.0, self.rows * EQUAL)
-            number = sum(1 for _ in path.ranges(context))
+            number = len(path.scans(context) or ())
             return min(self.rows, entry_rows * number if "union" in path.kind else entry_rows)
         if not isinstance(path, Matched) or not path.match.used:
             return self.rows
@@ -66,7 +65,7 @@ class TableEstimate:
             estimated = rows_by_statistics(path, self._parts, context)
             if estimated is not None:
                 return estimated
-        return self._pseudo(path)
+        return self._pseudo(path.match)
 
     def of_one_key(self, path: Matched) -> float:
         """Rows that a path reads for one value of each part of its key."""
@@ -77,20 +76,22 @@ class TableEstimate:
             rows *= self._equal(term.position)
         return rows * (ONE_SIDE if match.range else 1.0)
 
-    def _pseudo(self, path: Matched) -> float:
-        path_bounds = bounds(path.match, self._context)
+    def _pseudo(self, match: Match) -> float:
+        if match.any_of:
+            return min(self.rows, sum(map(self._pseudo, match.any_of)))
+        path_bounds = bounds(match, self._context)
         if path_bounds is None:
             return self.rows
-        key = path.match.key
+        key = match.key
         by_handle = key.exuvia_clustered and self._table.info.pk_is_handle
-        if path.match.whole and (key.is_unique or key.exuvia_clustered):
+        if match.whole and (key.is_unique or key.exuvia_clustered):
             return float(len(path_bounds.rows))
-        equal = len(path.match.equal)
+        equal = len(match.equal)
         if by_handle:
             share, most = _handle_range(path_bounds)
             return min(self.rows * share, most)
-        one = self.rows * (_range(path_bounds) if path.match.range else EQUAL)
-        before = equal if path.match.range else equal - 1
+        one = self.rows * (_range(path_bounds) if match.range else EQUAL)
+        before = equal if match.range else equal - 1
         total = len(path_bounds.rows) * one / _LATER_PART ** max(0, before)
         return total if total <= self.rows else self.rows * ONE_SIDE
 
