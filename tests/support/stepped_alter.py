@@ -43,6 +43,12 @@ class SteppedAlter:
         until(lambda: self._failed or self._revision() >= self._began + state)
         assert not self._failed, self._failed
 
+    def reaches_or_ends(self, state: int) -> bool:
+        """Whether it takes so many steps; False once it has ended without them."""
+        until(lambda: not self._thread.is_alive() or self._revision() >= self._began + state)
+        assert not self._failed, self._failed
+        return self._thread.is_alive()
+
     def ends(self, code: int = 0) -> None:
         self._thread.join(30)
         assert not self._thread.is_alive()

@@ -25,7 +25,7 @@ from collections import deque
 from collections.abc import Callable, MutableSequence
 from typing import Any
 
-SWITCH_INTERVAL_S = 0.0001
+SWITCH_INTERVAL_S = 0.00002
 WINDOW = 1 << 15
 SEARCHED = 1 << 13
 LONGEST_MATCH = 1 << 6

@@ -32,12 +32,15 @@ A value is converted, or refused with the text of MODIFY COLUMN:
         position == source   a public column with a future type: the value must fit both
         else                 a hidden column: the converted value of the column it replaces
         former_at            the value at this position, if the row has one, is used instead (UNDO)
+        BACK                 a replaced column: the value converted back
         computed             a hidden column: the value of its expression
         is_numbered          a hidden column: the next AUTO_INCREMENT id, constant from then on
 
-A column that a finished MODIFY left for UNDO has the former values of another column, whose id is
-KEPT_OF in `change_state_info`. It has values in rows in which that column has not changed since. A
-writer that changes the column, or inserts a row, writes NULL (catalog/writer.py).
+A replaced column has the former values of another column, whose id is KEPT_OF in
+`change_state_info`. It has them in rows in which that column has not changed since. With BACK, a
+transaction that began before the swap may still read it. A writer that changes the other column, or
+inserts a row, converts the value back. If no value of the old type becomes this one, it is NULL.
+Later the column is removed, or left for UNDO, and these writers write NULL (catalog/writer.py).
 
 With LENIENT in `change_state_info` (no strict sql_mode) only NULL is refused. A conversion follows
 assignment in strict mode (catalog/convert), with two exceptions for BIT. Its text is that of its
@@ -202,6 +205,8 @@ EXPRESSION, TOGETHER = "exuvia_expression", "exuvia_together"
 # KEPT_OF: the id of the column whose former values it has. KEPT: for a column that UNDO fills, the
 # id of the column with the former values
 KEPT_OF, KEPT = "exuvia_kept_of", "exuvia_kept"
+# BACK: set for a replaced column while transactions may read it
+BACK = "exuvia_back"
 # for hidden columns without a source column. NUMBERED: each row gets the next AUTO_INCREMENT id.
 # COMPUTED: the value of its expression over the future columns
 NUMBERED, COMPUTED = "exuvia_numbered", "exuvia_computed"
@@ -339,7 +344,7 @@ def coming_changes_of(
 def _hidden_changes(
     info: TableInfo, computed: Mapping[int, Computation], adds: bool
 ) -> list[ColumnChange]:
-    converted, numbered = [], []
+    converted, numbered, former = [], [], []
     for at, element in enumerate(info.cols):
         change = element.change_state_info or {}
         if DUTIES[element.state].adds != adds:
@@ -348,12 +353,14 @@ def _hidden_changes(
             numbered.append(_without_source(at, element)._replace(is_numbered=True))
         elif OLD_COLUMN in change and COMPUTED not in change:
             converted.append(_converted_column(info, at, element))
+        elif BACK in change and adds:
+            former.append(_former_column(info, at, element))
     last = [
         _without_source(at, info.cols[at])._replace(computed=element)
         for at, element in computed.items()
         if DUTIES[info.cols[at].state].adds == adds
     ]
-    return [*numbered, *converted, *last]
+    return [*numbered, *converted, *last, *former]
 
 
 def _without_source(at: int, column: ColumnInfo) -> ColumnChange:
@@ -383,6 +390,32 @@ def _converted_column(info: TableInfo, at: int, column: ColumnInfo) -> ColumnCha
     former_at = next((n for n, c in enumerate(info.cols) if c.id == change.get(KEPT)), -1)
     types = old.type, column.type
     return ColumnChange(at, source, convert_it, column.not_null, name, null, *types, former_at)
+
+
+def _former_column(info: TableInfo, at: int, column: ColumnInfo) -> ColumnChange:
+    """The change of a replaced column, from the column that clients write."""
+    change = column.change_state_info or {}
+    source, new = next((n, c) for n, c in enumerate(info.cols) if c.id == former_of(column))
+    moments = from_builtins(change.get(MOMENTS, {}), Moments)
+    convert_it = converter(column.type, new.type, new.name.O, moments=moments)
+    back = partial(
+        _former, converter(new.type, column.type, new.name.O, moments=moments), convert_it
+    )
+    return ColumnChange(
+        at, source, back, False, new.name.O, None, new.type, column.type, former_at=at
+    )
+
+
+def _former(back: Convert, convert_it: Convert, value: Value) -> Value:
+    """The value that is converted to this one, or None.
+
+    So two rows have the same one only if they have the same new value, and an old unique index
+    refuses no row."""
+    try:
+        former = back(value)
+        return former if convert_it(former) == value else None
+    except Refused:
+        return None
 
 
 def former_of(column: ColumnInfo) -> int:

@@ -28,16 +28,19 @@ applies to CHECKED, INDEXES and ROWS; a METADATA change that affects a CHECK bec
 A foreign key is validated by both definitions when the statement is built. The swap of a column in
 a key fences the table, because marks at the parent contain its values.
 
-After the swap the old column is still written (WRITE_ONLY), and its indexes only lose entries
-(DELETE_ONLY). Their readers have a snapshot from before the swap, which has no later rows. A row
-inserted since then has no old value, so an old unique index must not check it.
+After the swap the replaced column and indexes are still written (WRITE_ONLY). Their readers have a
+snapshot from before the swap, but such a transaction may write under the new definition, and reads
+what it wrote. A new value is converted back (type_change.BACK). If no value of the old type is
+converted to it, the old column has NULL, and that transaction reads NULL. So no write is refused
+because of the old type, and an old unique index of ROWS refuses no row that the new one takes.
+Those of INDEXES are enforced until the next step, as the new ones are.
 
 If the column is retained for UNDO (exuvia_undo_s), the old column of ROWS is not removed. It stays
 hidden, write only, under another name and without NOT NULL. `change_state_info` names the column
-whose former values it has (type_change.KEPT_OF). An update keeps its value; a change of the new
-column's value, or an insert, puts NULL in it. So no value is converted back while clients write,
-and no write is refused for that. NULL in it means that the new column's value is the row's value.
-The other kinds write no row, and only the old definition is retained.
+whose former values it has (type_change.KEPT_OF). An update keeps its value. From the second step
+after the swap, a change of the new column's value, or an insert, puts NULL in it. NULL in it means
+that the new column's value is the row's value. The other kinds write no row, and only the old
+definition is retained.
 
 UNDO is a MODIFY back to the old definition, ROWS if a column is retained. A row's value is the
 retained one, or else the present one converted by strict rules. The retained column is removed with
@@ -73,6 +76,7 @@ from exuvia.base.mysql_errors import (
 from exuvia.base.types import Family, FieldType, Flag
 from exuvia.catalog.autoid import why_no_bits, with_random_bits
 from exuvia.catalog.convert.type_change import (
+    BACK,
     COMPUTED,
     EXPRESSION,
     KEPT,
@@ -86,6 +90,7 @@ from exuvia.catalog.convert.type_change import (
     TOGETHER,
     ChangeKind,
     Moments,
+    former_of,
     is_by_arrays,
     kind_of,
 )
@@ -485,7 +490,7 @@ def hidden_in_state(table: TableInfo, change: Modification, state: SchemaState) 
     """The hidden column and indexes in that state; ABSENT removes them."""
     ids = {copy_id for _, copy_id in change.changing_idxs}
     columns = {change.changing_column_id} if change.kind == ChangeKind.ROWS else set()
-    return _in_state(table, columns, ids, state, state)
+    return _in_state(table, columns, ids, state)
 
 
 def swapped(table: TableInfo, change: Modification, kept_as: str = "") -> TableInfo:
@@ -512,37 +517,36 @@ def swapped(table: TableInfo, change: Modification, kept_as: str = "") -> TableI
         old_column = evolve(
             old_column, generated_expr_string="", generated_stored=False, dependences=None
         )
-    if kept_as:
-        old_column = _with_former_values(old_column, new.id, kept_as)
-    elif old.id in _key_columns(table):  # NULL in inserted rows: they have no former key
-        former = _with_former_values(old_column, new.id, old_column.name.O)
-        old_column = evolve(former, change_state_info=None)
+    former = _with_former_values(old_column, new.id, change.moments)
+    old_column = evolve(former, name=name(kept_as)) if kept_as else former
     others = [column for column in table.cols if column.id != new.id]
     columns = tuple(new if column.id == old.id else column for column in others)
     table = _at_its_place(evolve(table, cols=(*columns, old_column)), new.id, change.after)
     return _settled(table, old, new)
 
 
-def _key_columns(table: TableInfo) -> tuple[int, ...]:
-    """Ids of the columns of its primary key, and of the key of rows that are not read."""
-    other = table.exuvia_rekey
-    return table.key_columns if other is None else (*table.key_columns, *other.key_columns)
-
-
-def _with_former_values(old: ColumnInfo, of: int, kept_as: str) -> ColumnInfo:
-    """A column with the former values of column `of`: NULL in inserted and changed rows."""
+def _with_former_values(old: ColumnInfo, of: int, moments: Moments) -> ColumnInfo:
+    """The replaced column, with the former values of column `of`, or values converted back."""
     flags = old.type.Flag & ~int(Flag.NOT_NULL | Flag.ON_UPDATE_NOW) & ~_KEY_FLAGS
+    state_info: dict[str, object] = {KEPT_OF: of, BACK: True}
+    if moments != PLAIN_MOMENTS:
+        state_info[MOMENTS] = msgspec.to_builtins(moments)
     return evolve(
         old,
-        name=name(kept_as),
         type=evolve(old.type, Flag=flags),
         default=None,
         default_bit=None,
         default_is_expr=False,
         origin_default=None,
         origin_default_bit=None,
-        change_state_info={KEPT_OF: of},
+        change_state_info=state_info,
     )
+
+
+def _left_for_undo(column: ColumnInfo) -> ColumnInfo:
+    """The replaced column once no reader reads it."""
+    of = former_of(column)
+    return evolve(column, change_state_info={KEPT_OF: of}) if of else column
 
 
 def _swapped_indexes(table: TableInfo, change: Modification) -> tuple[IndexInfo, ...]:
@@ -562,7 +566,7 @@ def _swapped_indexes(table: TableInfo, change: Modification) -> tuple[IndexInfo,
             public_indexes.append(evolve(copy, idx_name=index.idx_name, state=PUBLIC))
             hidden_name = name(f"_Tombstone$_{index.idx_name.O}_0")
             original = _keyed_by(index, change.column.id, change.kind == ChangeKind.INDEXES)
-            hidden_indexes.append(evolve(original, idx_name=hidden_name, state=DELETE_ONLY))
+            hidden_indexes.append(evolve(original, idx_name=hidden_name, state=WRITE_ONLY))
         elif index.id not in copies.values():
             # it was created by the change
             public_indexes.append(_keyed_by(index, change.column.id, False))
@@ -585,15 +589,19 @@ def replaced_in_state(
 ) -> TableInfo:
     """The replaced elements in that state; ABSENT removes them. `is_kept`: without the column."""
     ids = replaced_indexes(table, change)
-    is_rewritten = change.kind == ChangeKind.ROWS and not is_kept
-    columns = {change.column.id, change.kept_column} if is_rewritten else set()
-    index_state = ABSENT if state == ABSENT else DELETE_ONLY
-    if change.kind == ChangeKind.INDEXES and state == ABSENT:
+    columns: set[int] = set()
+    if change.kind == ChangeKind.ROWS and not is_kept:
+        columns = {change.column.id, change.kept_column}
+    elif change.kind == ChangeKind.ROWS:
+        replaced = table.column_by_id(change.column.id)
+        assert replaced is not None, change.column.id
+        table = _with_column(table, replaced.id, _left_for_undo(replaced))
+    elif state == ABSENT:
         changed = table.column_by_id(change.column.id)
         assert changed is not None, change.column.id
         cleared = evolve(changed, exuvia_changing_type=None, change_state_info=None)
         table = _with_column(table, changed.id, cleared)
-    return _in_state(table, columns, ids, state, index_state)
+    return _in_state(table, columns, ids, state)
 
 
 def replaced_indexes(table: TableInfo, change: Modification) -> set[int]:
@@ -608,11 +616,7 @@ def replaced_indexes(table: TableInfo, change: Modification) -> set[int]:
 
 
 def _in_state(
-    table: TableInfo,
-    columns: set[int],
-    indexes: set[int],
-    state: SchemaState,
-    index_state: SchemaState,
+    table: TableInfo, columns: set[int], indexes: set[int], state: SchemaState
 ) -> TableInfo:
     cols = tuple(
         evolve(column, state=state) if column.id in columns else column
@@ -620,9 +624,9 @@ def _in_state(
         if column.id not in columns or state != ABSENT
     )
     indexes_left = tuple(
-        evolve(index, state=index_state) if index.id in indexes else index
+        evolve(index, state=state) if index.id in indexes else index
         for index in table.indexes
-        if index.id not in indexes or index_state != ABSENT
+        if index.id not in indexes or state != ABSENT
     )
     table = evolve(table, cols=cols, index_info=indexes_left or None)
     return with_layout(reflag(renumber(table)))
@@ -1059,8 +1063,6 @@ INDEXES = _rebuilding(
     _removal(Step(DELETE_REORG, ABSENT, edit=_withdraw, causes=(leaves(hidden_ranges),))), _GOES
 )
 ROWS = _rebuilding(_BACK, _GOES)
-KEPT_ROWS = _rebuilding(_BACK, (_LEAVE._replace(source=WRITE_ONLY),))  # only indexes are removed
-
 BY_KIND = {
     ChangeKind.METADATA: METADATA,
     ChangeKind.CHECKED: CHECKED,
@@ -1071,9 +1073,7 @@ BY_KIND = {
 
 def path_of(job: Job) -> Action:
     """The path for the job's kind."""
-    kind = modification_of(job).kind
-    is_kept = job.exuvia_undo is not None and kind == ChangeKind.ROWS
-    return KEPT_ROWS if is_kept else BY_KIND[kind]
+    return BY_KIND[modification_of(job).kind]
 
 
 MODIFY_COLUMN = ROWS._replace(

@@ -25,9 +25,6 @@ whose hidden value is not their old value converted.
 
 An added column has no old column: its values are AUTO_INCREMENT ids (`numbers`; existing ids are
 kept) or results of its expression.
-
-def _former_values(change: ColumnChange, columns: Columns) -> Vector | None:
-    return columns.column(change.former_at) if change.former_at >= 0 else None
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
