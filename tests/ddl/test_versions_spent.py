@@ -91,7 +91,7 @@ VERSIONS = {
     "modify column, rows": _HIDDEN,
     "modify column, moved": _HIDDEN,
     "modify column, partitions": _HIDDEN,
-    "modify column, kept": _HIDDEN,
+    "modify column, kept": _HIDDEN - 1,
     "modify column, undone": _HIDDEN,
     "modify column, undone in partitions": _HIDDEN,
     "add index": _ADD,

@@ -3,6 +3,7 @@ wrote: by the definition that it began with, by each index and by none."""
 
 import pytest
 
+from exuvia.catalog.convert.type_change import BACK
 from exuvia.sql.session.session import Session
 from support.few import one_in
 from support.stepped_alter import SteppedAlter
@@ -172,48 +173,195 @@ def plain(found: list[list[object]]) -> list[list[str]]:
     return [[e.rstrip("0").rstrip(".") if "." in e else e for e in line] for line in texts]
 
 
-@pytest.mark.parametrize("kept", [0, 3600])
-def test_values_that_the_old_type_lacks_are_taken_after_the_swap(
-    world: World, session: Session, kept: int
+# -- the step after the swap -----------------------------------------------------------------------
+
+
+class Swapped:
+    """An ALTER TABLE t that a transaction holds in the step after the swap. `lags` has read before
+    it, `other` uses the new definition."""
+
+    def __init__(self, world: World, session: Session, alter: str) -> None:
+        self._session, self._world = session, world
+        self.lags = self._begins(900)
+        self._changing = SteppedAlter(world, session, alter)
+        self._changing.start()
+        for state in range(1, 12):
+            assert self._changing.reaches_or_ends(state)
+            if self._is_swapped():
+                break
+            following = self._begins(900 + state)
+            run(self.lags, "COMMIT")
+            self.lags.close()
+            self.lags = following
+        self.other = world.session(session.database)
+
+    def _begins(self, n: int) -> Session:
+        opened = self._world.session(self._session.database)
+        run(opened, "BEGIN")
+        rows(opened, "SELECT COUNT(*) FROM t")
+        run(opened, f"INSERT INTO t (id) VALUES ({n})")
+        return opened
+
+    def _is_swapped(self) -> bool:
+        with self._world.store.read() as txn:
+            info = self._world.services.schemas.table(txn, self._session.database, "t").info
+        return any(
+            column.name.L.startswith("_tombstone$_") or BACK in (column.change_state_info or {})
+            for column in info.cols
+        )
+
+    def ends(self) -> list[list[object]]:
+        """The rows after it, but those that held it."""
+        run(self.lags, "COMMIT")
+        self.lags.close()
+        self._changing.ends()
+        run(self.other, "ADMIN CHECK TABLE t")
+        found = rows(self.other, "SELECT * FROM t")
+        self.other.close()
+        return sorted((line for line in found if "90" not in str(line[0])), key=str)
+
+
+UNIQUE = "CREATE TABLE t (id INT PRIMARY KEY, c {} UNIQUE, x INT)"
+CLUSTERED = "CREATE TABLE t (id {} PRIMARY KEY CLUSTERED, x INT)"
+CI, BIN = ("VARCHAR(20) COLLATE utf8mb4_general_ci", "VARCHAR(20) COLLATE utf8mb4_bin")
+BY_THE_NEW_ONE = {
+    "a coarser collation": (
+        (UNIQUE.format(CI), "INSERT INTO t VALUES (5, 'b', 0), (6, 'f', 0), (7, 'g', 0)"),
+        f"MODIFY c {BIN}",
+        (
+            "INSERT INTO t VALUES (1, 'B', 7)",
+            "REPLACE INTO t VALUES (2, 'F', 8)",
+            "INSERT INTO t VALUES (3, 'G', 8) ON DUPLICATE KEY UPDATE x = 555",
+            "INSERT IGNORE INTO t VALUES (4, 'g', 9), (8, 'b ', 9), (9, 'h', 9)",
+        ),
+        [[1, "B", 7], [2, "F", 8], [3, "G", 8], [5, "b", 0], [6, "f", 0], [7, "g", 0], [9, "h", 9]],
+    ),
+    "another expression": (
+        (
+            "CREATE TABLE t (id INT PRIMARY KEY, v INT, a INT AS (v + 7) STORED UNIQUE)",
+            "INSERT INTO t (id, v) VALUES (5, 1)",
+        ),
+        "MODIFY a INT AS (v + 1) STORED",
+        ("INSERT INTO t (id, v) VALUES (6, 7)", "REPLACE INTO t (id, v) VALUES (7, 8)"),
+        [[5, 1, 2], [6, 7, 8], [7, 8, 9]],
+    ),
+    "a prefix": (
+        (
+            "CREATE TABLE t (id INT PRIMARY KEY, c VARCHAR(20), UNIQUE KEY uc (c(3)))",
+            "INSERT INTO t VALUES (1, '1234'), (2, '7')",
+        ),
+        "MODIFY c INT",
+        ("INSERT INTO t VALUES (3, 1235)", "REPLACE INTO t VALUES (4, 1236)"),
+        [[1, 1234], [2, 7], [3, 1235], [4, 1236]],
+    ),
+    "texts of one number": (
+        (UNIQUE.format("INT"), "INSERT INTO t VALUES (1, 1, 0), (2, 2, 0)"),
+        "MODIFY c VARCHAR(20)",
+        (
+            "INSERT INTO t VALUES (3, '01', 0), (4, '001', 0), (5, '+1', 0), (6, 'abc', 0)",
+            "UPDATE t SET c = '02' WHERE id = 2",
+            "REPLACE INTO t VALUES (7, '2', 0), (8, 'def', 1)",
+        ),
+        [
+            *([1, "1", 0], [2, "02", 0], [3, "01", 0], [4, "001", 0], [5, "+1", 0]),
+            *([6, "abc", 0], [7, "2", 0], [8, "def", 1]),
+        ],
+    ),
+    "keys without a former one": (
+        (CLUSTERED.format("INT"), "INSERT INTO t VALUES (1, 0), (5, 0), (6, 0)"),
+        "MODIFY id VARCHAR(20)",
+        (
+            "UPDATE t SET id = 'abc' WHERE id = '5'",
+            "INSERT INTO t VALUES ('01', 7), ('12', 3)",
+            "UPDATE t SET id = '8' WHERE id = '01'",
+            "INSERT INTO t VALUES ('6', 1) ON DUPLICATE KEY UPDATE id = 'xyz'",
+        ),
+        [["1", 0], ["12", 3], ["8", 7], ["abc", 0], ["xyz", 0]],
+    ),
+    "keys of a coarser collation": (
+        (CLUSTERED.format(CI), "INSERT INTO t VALUES ('1', 0), ('b', 0)"),
+        f"MODIFY id {BIN}",
+        (
+            "INSERT INTO t VALUES ('a', 7), ('A', 7), ('B', 7)",
+            "REPLACE INTO t VALUES ('B', 8)",
+            "UPDATE t SET x = 9 WHERE id = 'A'",
+            "UPDATE t SET id = 'C' WHERE id = 'a'",
+        ),
+        [["1", 0], ["A", 9], ["B", 8], ["C", 7], ["b", 0]],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BY_THE_NEW_ONE)
+def test_after_the_swap_writes_obey_the_new_definition_only(
+    world: World, session: Session, case: str
 ) -> None:
-    """They are NULL in the old column, so its unique index refuses none of them; UNDO may do so."""
-    run(session, f"SET exuvia_undo_s = {kept}")
-    run(session, "CREATE TABLE t (id INT PRIMARY KEY, u INT NOT NULL UNIQUE)")
-    run(session, "INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)")
-    holds, other = world.session(session.database), world.session(session.database)
-    changing = SteppedAlter(world, session, "ALTER TABLE t MODIFY u VARCHAR(20) NOT NULL")
-    changing.start()
-    for state in range(4):
-        changing.reaches(state)
-        following = world.session(session.database)
-        run(following, "BEGIN")
-        rows(following, "SELECT COUNT(*) FROM t")
-        run(following, f"INSERT INTO t VALUES ({state + 50}, {state + 50})")
-        run(holds, "COMMIT")
-        holds.close()
-        holds = following
-    changing.reaches(4)
-    run(other, "INSERT INTO t VALUES (4, '01'), (5, '001'), (6, '+1'), (7, '6')")
-    run(other, "UPDATE t SET u = '02' WHERE id = 2")
-    run(other, "INSERT INTO t VALUES (8, '2')")
-    assert error(other, "INSERT INTO t VALUES (9, '6')") == (1062, "23000")
-    run(holds, "INSERT INTO t VALUES (10, '10'), (11, '011')")
-    own = "SELECT id, u FROM t WHERE id IN (10, 11)"
-    assert rows(holds, own) == [[10, 10], [11, None]]
-    assert rows(holds, "SELECT id FROM t WHERE u = 10") == [[10]]
-    run(holds, "COMMIT")
-    changing.ends()
-    expected = [[1, "1"], [2, "02"], [3, "3"], [4, "01"], [5, "001"], [6, "+1"], [7, "6"]]
-    expected += [[8, "2"], [10, "10"], [11, "011"], *[[n, str(n)] for n in range(50, 54)]]
-    assert rows(other, "SELECT * FROM t ORDER BY id") == expected
-    run(other, "ADMIN CHECK TABLE t")
-    if kept:
-        undo = f"ADMIN UNDO DDL JOB {rows(other, 'ADMIN SHOW DDL JOBS 1')[0][0]}"
-        assert error(other, undo)[0] == 1062
-        run(other, "DELETE FROM t WHERE id IN (2, 4, 5, 6, 11)")
-        run(other, undo)
-        expected = [[n, n] for n in (1, 3, 10, *range(50, 54))] + [[7, 6], [8, 2]]
-        assert sorted(rows(other, "SELECT * FROM t")) == sorted(expected)
-        run(other, "ADMIN CHECK TABLE t")
-    holds.close()
-    other.close()
+    """No key of the old one refuses or replaces a row, although its readers are not gone."""
+    run(session, "SET exuvia_compatibility = 'mysql'")
+    made, change, written, expected = BY_THE_NEW_ONE[case]
+    for text in made:
+        run(session, text)
+    swapped = Swapped(world, session, f"ALTER TABLE t {change}")
+    for text in written:
+        run(swapped.other, text)
+    assert swapped.ends() == expected
+
+
+def test_nor_do_they_obey_the_definition_that_undo_gives_up(world: World, session: Session) -> None:
+    run(session, "SET exuvia_undo_s = 3600")
+    run(session, UNIQUE.format("VARCHAR(20)"))
+    run(session, "INSERT INTO t VALUES (1, '01', 0), (2, '7', 0)")
+    run(session, "ALTER TABLE t MODIFY c INT")
+    undo = f"ADMIN UNDO DDL JOB {rows(session, 'ADMIN SHOW DDL JOBS 1')[0][0]}"
+    swapped = Swapped(world, session, undo)
+    run(swapped.other, "REPLACE INTO t VALUES (10, '1', 7), (11, '07', 7)")
+    assert swapped.ends() == [[1, "01", 0], [10, "1", 7], [11, "07", 7], [2, "7", 0]]
+
+
+def test_undo_of_a_change_has_the_values_that_were_written_after_the_swap(
+    world: World, session: Session
+) -> None:
+    run(session, "SET exuvia_undo_s = 3600")
+    run(session, UNIQUE.format("INT"))
+    run(session, "INSERT INTO t VALUES (1, 1, 0), (2, 2, 0)")
+    swapped = Swapped(world, session, "ALTER TABLE t MODIFY c VARCHAR(20)")
+    run(swapped.other, "INSERT INTO t VALUES (3, '01', 0), (4, '4', 0), (5, '05', 0)")
+    run(swapped.other, "UPDATE t SET c = '22' WHERE id = 2")
+    swapped.ends()
+    undo = f"ADMIN UNDO DDL JOB {rows(session, 'ADMIN SHOW DDL JOBS 1')[0][0]}"
+    assert error(session, undo)[0] == 1062
+    run(session, "DELETE FROM t WHERE id = 3")
+    run(session, undo)
+    found = rows(session, "SELECT id, c FROM t WHERE id < 900 ORDER BY id")
+    assert found == [[1, 1], [2, 22], [4, 4], [5, 5]]
+    run(session, "ADMIN CHECK TABLE t")
+
+
+def test_a_value_without_a_former_one_reads_as_null(world: World, session: Session) -> None:
+    run(session, UNIQUE.format("INT"))
+    run(session, "INSERT INTO t VALUES (1, 1, 0)")
+    swapped = Swapped(world, session, "ALTER TABLE t MODIFY c VARCHAR(20)")
+    run(swapped.lags, "INSERT INTO t VALUES (10, '10', 0), (11, 'abc', 0)")
+    assert rows(swapped.lags, "SELECT id, c FROM t WHERE id > 9 AND id < 20") == [
+        [10, 10],
+        [11, None],
+    ]
+    assert rows(swapped.lags, "SELECT id FROM t WHERE c = 10") == [[10]]
+    assert swapped.ends() == [[1, "1", 0], [10, "10", 0], [11, "abc", 0]]
+
+
+@pytest.mark.parametrize("first", ["a INT UNSIGNED, MODIFY b", "b VARCHAR(20), MODIFY a"])
+def test_an_index_of_two_changed_columns(world: World, session: Session, first: str) -> None:
+    run(
+        session,
+        "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT, UNIQUE ab (a, b), KEY ba (b, a))",
+    )
+    run(session, "INSERT INTO t VALUES (1, 1, 1), (5, 5, 5)")
+    last = "VARCHAR(20)" if first.endswith("b") else "INT UNSIGNED"
+    swapped = Swapped(world, session, f"ALTER TABLE t MODIFY {first} {last}")
+    run(swapped.lags, "INSERT INTO t VALUES (10, 10, '10')")
+    run(swapped.lags, "UPDATE t SET a = 15 WHERE id = 5")
+    for hint in ("FORCE INDEX (ab)", "FORCE INDEX (ba)", "IGNORE INDEX (ab, ba)"):
+        found = rows(swapped.lags, f"SELECT * FROM t {hint} WHERE a IN (5, 10, 15) ORDER BY id")
+        assert found == [[5, 15, 5], [10, 10, 10]], hint
+    assert swapped.ends() == [[1, 1, "1"], [10, 10, "10"], [5, 15, "5"]]

@@ -913,7 +913,7 @@ WALKED: dict[str, Action] = {
     "modify column, rows": modify_column.ROWS,
     "modify column, moved": modify_column.ROWS,
     "modify column, partitions": modify_column.ROWS,
-    "modify column, kept": modify_column.ROWS,
+    "modify column, kept": modify_column.KEPT_ROWS,
     "modify column, undone": modify_column.ROWS,
     "modify column, undone in partitions": modify_column.ROWS,
     "add column, stored": column_actions.FILLED_COLUMN,

@@ -128,10 +128,9 @@ def name(text: str) -> Name:
 
 
 def final_name(text: str) -> str:
-    """The name that clients use for a hidden element: `i` for `_Idx$_i_0`, `_New$_i_0` and
-    `_Tombstone$_i_0` (ddl/elements.py, ddl/actions/modify_column.py). Other names are returned
-    unchanged."""
-    match = re.fullmatch(r"_(?:Idx|New|Tombstone)\$_(.*)_0", text)
+    """The final name of a hidden element: `i` for `_Idx$_i_0` and `_New$_i_0` (ddl/elements.py,
+    ddl/actions/modify_column.py). Other names are returned unchanged."""
+    match = re.fullmatch(r"_(?:Idx|New)\$_(.*)_0", text)
     return text if match is None else match[1]
 
 

@@ -15,6 +15,8 @@ they are not. Another transaction may have changed entries in between that the o
     a later version               all of them stale              computed from the row
     nothing                       all of them stale              none: its insert wrote all
 
+    under a later definition      all of them stale              computed from the row
+
 Two rows may then have one unique key: one of the snapshot, and an own one that replaced it. All
 reads of index entries for a client use this module.
 """
@@ -117,13 +119,14 @@ def entries(
         and is_live(payload)
         and txn.is_own(table.row_key(handle_of_entry(form, key, payload)))
     ]
-    computed = _view(txn, table, form).entries
+    written, computed = set(own), _view(txn, table, form).entries
     for at in range(bisect_left(computed, (span.start,)), len(computed)):
         key, handle, unique = computed[at]
         if key >= span.end:
             break
-        if not txn.is_own(key):
-            insort(own, (key, LIVE + handle if unique else LIVE))
+        entry = key, LIVE + handle if unique else LIVE
+        if entry not in written:
+            insort(own, entry)
     if reverse:
         own.reverse()
     return merge(

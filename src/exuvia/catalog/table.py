@@ -469,6 +469,11 @@ class Table:
         return rekey.state == SchemaState.DELETE_REORG or DUTIES[rekey.state].adds
 
     @cached_property
+    def is_keyed_by_replaced(self) -> bool:
+        """Whether its clustered key has a column that another one has replaced."""
+        return any(former_of(self.info.cols[at]) for at in self.handle_positions)
+
+    @cached_property
     def guard(self) -> IndexForm | None:
         """The unique index on the added or dropped key, if it is in this set: it has the handle of
         a row."""

@@ -545,9 +545,22 @@ def _is_left_alone(txn: Transaction, table: Table, row: Row) -> bool:
     return is_taken
 
 
-def _put_copy(txn: Transaction, other: Table, row: Row, handle: bytes) -> None:
+def _has_place(txn: Transaction, other: Table, row: Row, copy: bytes | None = None) -> bool:
+    """Whether the row may have a copy in the other set. `copy`: the handle of its former one.
+
+    False only after the switch from a key with a replaced column: the row has no value in it, or
+    that of another row. Snapshots from before the switch do not have such a row."""
+    if not other.is_keyed_by_replaced:
+        return True
     if any(row[position] is None for position in other.handle_positions):
-        return  # newer than the switch from this key's column: its readers do not see it
+        return False
+    there = key_codec.handle_of(other, row)
+    return there == copy or txn.get(other.row_prefix + there) is None
+
+
+def _put_copy(txn: Transaction, other: Table, row: Row, handle: bytes) -> None:
+    if not _has_place(txn, other, row):
+        return
     hidden_id = None if other.handle_positions else _hidden_id(txn, other, handle)
     try:
         insert(txn, other, row, hidden_id)
@@ -575,7 +588,7 @@ def _change_copy(
     """`handle`, `moved`: the row's handle before and now."""
     other = table.other
     assert other is not None
-    if copy is not None and table.other_adds:
+    if copy is not None and table.other_adds and _has_place(txn, other, new_row, copy):
         try:
             update(txn, other, copy, old_row, new_row, again=moved != handle)
         except Duplicate as duplicate:
@@ -601,7 +614,7 @@ def _move_copy(
     """Write the copy of a row that is in another partition now, under the handle `moved`."""
     there, here = source.other, target.other
     assert there is not None and here is not None
-    if copy is not None and target.other_adds:
+    if copy is not None and target.other_adds and _has_place(txn, here, new_row):
         hidden_id = None if here.handle_positions else _hidden_id(txn, here, moved)
         try:
             move(txn, there, here, copy, hidden_id, old_row, new_row)
@@ -626,7 +639,7 @@ def _refuse_copy(
     other = table.other
     if other is None or not table.other_adds:
         return
-    if other.handle_positions:
+    if other.handle_positions and not other.is_keyed_by_replaced:
         there = _other_handle(txn, table, other, row)
         was = None if before is None else _other_handle(txn, table, other, before)
         key = other.row_prefix + (there or b"")

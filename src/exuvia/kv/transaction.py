@@ -65,7 +65,7 @@ from numpy.typing import NDArray
 from exuvia.base.errors import Broken, Conflict, Refused, StoreMoved, Unavailable
 from exuvia.base.mysql_errors import ErrEntryTooLarge, ErrRecordFileFull
 from exuvia.kv.change_log import record
-from exuvia.kv.keys import MOVED, SHARE, UPDATE, is_revision, lock_header, lock_mark
+from exuvia.kv.keys import MOVED, SHARE, UPDATE, is_revision, lock_header, lock_mark, row_prefix
 from exuvia.kv.lock_server import LockServer
 from exuvia.kv.packet import (
     JUDGED,
@@ -292,6 +292,7 @@ class Transaction:
         self._first = snapshot
         self._newest = -1  # order of the newest snapshot over which it wrote or required
         self._later: dict[bytes, None] = {}
+        self._ahead: set[bytes] = set()  # by the first KIND_AT bytes of a key
         self.undone = 0
         self.views: dict[object, object] = {}  # maintained by catalog/reader.py
         self.seen_at: dict[object, int] = {}
@@ -425,9 +426,18 @@ class Transaction:
         expected = self._requirements.get((Unchanged, key))
         return expected.stamp if isinstance(expected, Unchanged) else 0
 
+    def write_ahead(self, physical_ids: Iterable[int]) -> None:
+        """Count rows of these tables as later ones from now on.
+
+        They are written under a later definition than that of the first snapshot. Writers may not
+        maintain all of its indexes any more."""
+        self._ahead.update(row_prefix(physical_id)[:KIND_AT] for physical_id in physical_ids)
+
     def own_later(self, prefix: bytes) -> Iterator[tuple[bytes, bytes | None]]:
-        """(key, payload or None if removed) of own rows below the prefix whose replaced version is
-        newer than the first snapshot."""
+        """(key, payload or None if removed) of own later rows below the prefix.
+
+        The version that such a row replaces is newer than the first snapshot, or the row was
+        written ahead (`write_ahead`)."""
         overlay = self._overlay
         for key in self._later:
             if key.startswith(prefix) and key in overlay:
@@ -492,6 +502,8 @@ class Transaction:
             private = None
             if kind in VALIDATED:
                 self._expect(key, "lost update")
+                if self._ahead and key[:KIND_AT] in self._ahead:
+                    self._later[key] = None
         if kind <= WriteKind.PLACE:
             after: bytes | None = payload
         else:
@@ -709,6 +721,7 @@ class Transaction:
         self._first = self.snapshot
         self._newest = -1
         self._later.clear()
+        self._ahead.clear()
         self.undone += 1
 
     def expecting(self) -> Expected:

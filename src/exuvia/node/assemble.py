@@ -26,6 +26,7 @@ is full or fails once must not end a loop for good.
 import gc
 import json
 import logging
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterable
@@ -114,8 +115,12 @@ def _wake_on_time() -> None:
 
     Linux may end a wait up to 50 us late, to save power. That is more than the switch interval
     while a long statement is planned (base/long_work.py). See prctl(2), PR_SET_TIMERSLACK."""
-    with suppress(OSError), open("/proc/self/timerslack_ns", "w") as slack:
-        slack.write(str(TIMER_SLACK_NS))
+    with suppress(OSError):
+        slack = os.open("/proc/self/timerslack_ns", os.O_WRONLY)
+        try:
+            os.write(slack, b"%d" % TIMER_SLACK_NS)
+        finally:
+            os.close(slack)
 
 
 def _filled(store: Store) -> None:

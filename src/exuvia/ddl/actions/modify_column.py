@@ -28,19 +28,19 @@ applies to CHECKED, INDEXES and ROWS; a METADATA change that affects a CHECK bec
 A foreign key is validated by both definitions when the statement is built. The swap of a column in
 a key fences the table, because marks at the parent contain its values.
 
-After the swap the replaced column and indexes are still written (WRITE_ONLY). Their readers have a
-snapshot from before the swap, but such a transaction may write under the new definition, and reads
-what it wrote. A new value is converted back (type_change.BACK). If no value of the old type is
-converted to it, the old column has NULL, and that transaction reads NULL. So no write is refused
-because of the old type, and an old unique index of ROWS refuses no row that the new one takes.
-Those of INDEXES are enforced until the next step, as the new ones are.
+After the swap the old column is still written (WRITE_ONLY), and its indexes only lose entries
+(DELETE_ONLY). Their readers have a snapshot from before the swap, which has no later rows but those
+that the same transaction writes. For these a new value is converted back (type_change.BACK), and
+their index entries are computed from the row (catalog/reader.py). If no value of the old type is
+converted to the new one, the old column is NULL. A row without an old clustered key is not in the
+set by that key. So no write is refused because of the old type, its indexes or its key.
 
 If the column is retained for UNDO (exuvia_undo_s), the old column of ROWS is not removed. It stays
 hidden, write only, under another name and without NOT NULL. `change_state_info` names the column
-whose former values it has (type_change.KEPT_OF). An update keeps its value. From the second step
-after the swap, a change of the new column's value, or an insert, puts NULL in it. NULL in it means
-that the new column's value is the row's value. The other kinds write no row, and only the old
-definition is retained.
+whose former values it has (type_change.KEPT_OF). An update keeps its value. From the step after the
+swap on, a change of the new column's value, or an insert, puts NULL in it. NULL in it means that
+the new column's value is the row's value. The other kinds write no row, and only the old definition
+is retained.
 
 UNDO is a MODIFY back to the old definition, ROWS if a column is retained. A row's value is the
 retained one, or else the present one converted by strict rules. The retained column is removed with
@@ -490,7 +490,7 @@ def hidden_in_state(table: TableInfo, change: Modification, state: SchemaState) 
     """The hidden column and indexes in that state; ABSENT removes them."""
     ids = {copy_id for _, copy_id in change.changing_idxs}
     columns = {change.changing_column_id} if change.kind == ChangeKind.ROWS else set()
-    return _in_state(table, columns, ids, state)
+    return _in_state(table, columns, ids, state, state)
 
 
 def swapped(table: TableInfo, change: Modification, kept_as: str = "") -> TableInfo:
@@ -517,7 +517,7 @@ def swapped(table: TableInfo, change: Modification, kept_as: str = "") -> TableI
         old_column = evolve(
             old_column, generated_expr_string="", generated_stored=False, dependences=None
         )
-    former = _with_former_values(old_column, new.id, change.moments)
+    former = _with_former_values(old_column, new.id, change)
     old_column = evolve(former, name=name(kept_as)) if kept_as else former
     others = [column for column in table.cols if column.id != new.id]
     columns = tuple(new if column.id == old.id else column for column in others)
@@ -525,12 +525,14 @@ def swapped(table: TableInfo, change: Modification, kept_as: str = "") -> TableI
     return _settled(table, old, new)
 
 
-def _with_former_values(old: ColumnInfo, of: int, moments: Moments) -> ColumnInfo:
+def _with_former_values(old: ColumnInfo, of: int, change: Modification) -> ColumnInfo:
     """The replaced column, with the former values of column `of`, or values converted back."""
     flags = old.type.Flag & ~int(Flag.NOT_NULL | Flag.ON_UPDATE_NOW) & ~_KEY_FLAGS
-    state_info: dict[str, object] = {KEPT_OF: of, BACK: True}
-    if moments != PLAIN_MOMENTS:
-        state_info[MOMENTS] = msgspec.to_builtins(moments)
+    state_info: dict[str, object] = {KEPT_OF: of}
+    if not change.computed:
+        state_info[BACK] = True
+        if change.moments != PLAIN_MOMENTS:
+            state_info[MOMENTS] = msgspec.to_builtins(change.moments)
     return evolve(
         old,
         type=evolve(old.type, Flag=flags),
@@ -566,7 +568,7 @@ def _swapped_indexes(table: TableInfo, change: Modification) -> tuple[IndexInfo,
             public_indexes.append(evolve(copy, idx_name=index.idx_name, state=PUBLIC))
             hidden_name = name(f"_Tombstone$_{index.idx_name.O}_0")
             original = _keyed_by(index, change.column.id, change.kind == ChangeKind.INDEXES)
-            hidden_indexes.append(evolve(original, idx_name=hidden_name, state=WRITE_ONLY))
+            hidden_indexes.append(evolve(original, idx_name=hidden_name, state=DELETE_ONLY))
         elif index.id not in copies.values():
             # it was created by the change
             public_indexes.append(_keyed_by(index, change.column.id, False))
@@ -601,7 +603,7 @@ def replaced_in_state(
         assert changed is not None, change.column.id
         cleared = evolve(changed, exuvia_changing_type=None, change_state_info=None)
         table = _with_column(table, changed.id, cleared)
-    return _in_state(table, columns, ids, state)
+    return _in_state(table, columns, ids, state, ABSENT if state == ABSENT else DELETE_ONLY)
 
 
 def replaced_indexes(table: TableInfo, change: Modification) -> set[int]:
@@ -616,7 +618,11 @@ def replaced_indexes(table: TableInfo, change: Modification) -> set[int]:
 
 
 def _in_state(
-    table: TableInfo, columns: set[int], indexes: set[int], state: SchemaState
+    table: TableInfo,
+    columns: set[int],
+    indexes: set[int],
+    state: SchemaState,
+    index_state: SchemaState,
 ) -> TableInfo:
     cols = tuple(
         evolve(column, state=state) if column.id in columns else column
@@ -624,9 +630,9 @@ def _in_state(
         if column.id not in columns or state != ABSENT
     )
     indexes_left = tuple(
-        evolve(index, state=state) if index.id in indexes else index
+        evolve(index, state=index_state) if index.id in indexes else index
         for index in table.indexes
-        if index.id not in indexes or state != ABSENT
+        if index.id not in indexes or index_state != ABSENT
     )
     table = evolve(table, cols=cols, index_info=indexes_left or None)
     return with_layout(reflag(renumber(table)))
@@ -1063,6 +1069,7 @@ INDEXES = _rebuilding(
     _removal(Step(DELETE_REORG, ABSENT, edit=_withdraw, causes=(leaves(hidden_ranges),))), _GOES
 )
 ROWS = _rebuilding(_BACK, _GOES)
+KEPT_ROWS = _rebuilding(_BACK, (_LEAVE._replace(source=WRITE_ONLY),))  # only indexes are removed
 BY_KIND = {
     ChangeKind.METADATA: METADATA,
     ChangeKind.CHECKED: CHECKED,
@@ -1073,7 +1080,9 @@ BY_KIND = {
 
 def path_of(job: Job) -> Action:
     """The path for the job's kind."""
-    return BY_KIND[modification_of(job).kind]
+    kind = modification_of(job).kind
+    is_kept = job.exuvia_undo is not None and kind == ChangeKind.ROWS
+    return KEPT_ROWS if is_kept else BY_KIND[kind]
 
 
 MODIFY_COLUMN = ROWS._replace(

@@ -343,6 +343,10 @@ class OpenTransaction:
             is_pinned = self.answered or table.info.id in self._tables
             if table.revision > revision + (1 if is_pinned else 0):
                 raise ErrInfoSchemaChanged()
+            other = table.other
+            self.txn.write_ahead(table.info.physical_ids)
+            if other is not None:
+                self.txn.write_ahead(other.info.physical_ids)
         return revision
 
     def learn(self) -> bool:
