@@ -3,7 +3,7 @@ wrote: by the definition that it began with, by each index and by none."""
 
 import pytest
 
-from exuvia.catalog.convert.type_change import BACK
+from exuvia.catalog.convert.type_change import BACK, LEFT
 from exuvia.sql.session.session import Session
 from support.few import one_in
 from support.stepped_alter import SteppedAlter
@@ -180,8 +180,14 @@ class Swapped:
     """An ALTER TABLE t that a transaction holds in the step after the swap. `lags` has read before
     it, `other` uses the new definition."""
 
-    def __init__(self, world: World, session: Session, alter: str) -> None:
-        self._session, self._world = session, world
+    def __init__(
+        self,
+        world: World,
+        session: Session,
+        alter: str,
+        key: str = "INSERT INTO t (id) VALUES ({n})",
+    ) -> None:
+        self._session, self._world, self._key = session, world, key
         self.lags = self._begins(900)
         self._changing = SteppedAlter(world, session, alter)
         self._changing.start()
@@ -199,14 +205,15 @@ class Swapped:
         opened = self._world.session(self._session.database)
         run(opened, "BEGIN")
         rows(opened, "SELECT COUNT(*) FROM t")
-        run(opened, f"INSERT INTO t (id) VALUES ({n})")
+        run(opened, self._key.format(n=n))
         return opened
 
     def _is_swapped(self) -> bool:
         with self._world.store.read() as txn:
             info = self._world.services.schemas.table(txn, self._session.database, "t").info
         return any(
-            column.name.L.startswith("_tombstone$_") or BACK in (column.change_state_info or {})
+            column.name.L.startswith("_tombstone$_")
+            or {BACK, LEFT} & (column.change_state_info or {}).keys()
             for column in info.cols
         )
 
@@ -348,6 +355,47 @@ def test_a_value_without_a_former_one_reads_as_null(world: World, session: Sessi
     ]
     assert rows(swapped.lags, "SELECT id FROM t WHERE c = 10") == [[10]]
     assert swapped.ends() == [[1, "1", 0], [10, "10", 0], [11, "abc", 0]]
+
+
+def test_a_number_beyond_a_former_type_that_rows_keep_reads_as_null(
+    world: World, session: Session
+) -> None:
+    """MODIFY to another sign rewrites no row."""
+    run(session, "CREATE TABLE t (id INT PRIMARY KEY, d BIGINT UNSIGNED, KEY kd (d))")
+    run(session, "INSERT INTO t VALUES (1, 1)")
+    swapped = Swapped(world, session, "ALTER TABLE t MODIFY d BIGINT")
+    run(swapped.lags, "INSERT INTO t VALUES (13, -4), (14, 4)")
+    found = rows(swapped.lags, "SELECT * FROM t WHERE id < 100 ORDER BY id")
+    assert found == [[1, 1], [13, None], [14, 4]]
+    assert rows(swapped.lags, "SELECT id FROM t WHERE d = 4") == [[14]]
+    assert swapped.ends() == [[1, 1], [13, -4], [14, 4]]
+
+
+def test_a_stored_column_over_a_changed_one(world: World, session: Session) -> None:
+    run(session, "SET exuvia_compatibility = 'mysql'")
+    run(session, "CREATE TABLE t (id INT PRIMARY KEY, v INT, g INT AS (v + 7) STORED, KEY kg (g))")
+    run(session, "INSERT INTO t (id, v) VALUES (1, 1), (2, 2)")
+    swapped = Swapped(world, session, "ALTER TABLE t MODIFY v VARCHAR(20)")
+    run(swapped.lags, "UPDATE t SET v = 22 WHERE id = 2")
+    assert rows(swapped.lags, "SELECT * FROM t WHERE g = 29") == [[2, 22, 29]]
+    assert swapped.ends() == [[1, "1", 8], [2, "22", 29]]
+
+
+@pytest.mark.parametrize("key", ["id, c", "c, id"])
+def test_a_unique_index_beside_a_key_of_a_coarser_collation(
+    world: World, session: Session, key: str
+) -> None:
+    run(session, "SET exuvia_compatibility = 'mysql'")
+    made = f"id INT, c {CI}, x INT, PRIMARY KEY ({key}) CLUSTERED, UNIQUE KEY uc (c)"
+    run(session, f"CREATE TABLE t ({made})")
+    run(session, "INSERT INTO t VALUES (1, 'C', 0), (3, 'd', 0), (4, 'e', 0)")
+    new = f"ALTER TABLE t MODIFY c {BIN}"
+    swapped = Swapped(world, session, new, "INSERT INTO t (id, c) VALUES ({n}, 'n{n}')")
+    run(swapped.other, "INSERT INTO t VALUES (2, 'c', 0)")
+    run(swapped.other, "UPDATE t SET c = 'D' WHERE id = 4")
+    run(swapped.lags, "INSERT INTO t VALUES (5, 'f', 5)")
+    assert rows(swapped.lags, "SELECT x FROM t WHERE c = 'F'") == [[5]]
+    assert swapped.ends() == [[1, "C", 0], [2, "c", 0], [3, "d", 0], [4, "D", 0], [5, "f", 5]]
 
 
 @pytest.mark.parametrize("first", ["a INT UNSIGNED, MODIFY b", "b VARCHAR(20), MODIFY a"])

@@ -280,9 +280,14 @@ class ComputingDecoder(RowDecoder):
     """Decodes rows of a table with virtual columns."""
 
     def __init__(
-        self, layout: Layout, columns: tuple[ColumnInfo, ...], virtual: VirtualColumns
+        self,
+        layout: Layout,
+        columns: tuple[ColumnInfo, ...],
+        virtual: VirtualColumns,
+        *,
+        later: bool,
     ) -> None:
-        super().__init__(layout, columns)
+        super().__init__(layout, columns, later=later)
         self._virtual = virtual
 
     def decode(self, payload: bytes) -> Row:
@@ -587,10 +592,11 @@ class Table:
 
     def _decoder(self, layout_id: int) -> RowDecoder:
         layout, columns = self.layout_by_id(layout_id), self.info.cols
+        later = layout not in self.info.exuvia_layouts
         if self.virtual is None:
-            decoder = RowDecoder(layout, columns)
+            decoder = RowDecoder(layout, columns, later=later)
         else:
-            decoder = ComputingDecoder(layout, columns, self.virtual)
+            decoder = ComputingDecoder(layout, columns, self.virtual, later=later)
         self._decoders[layout_id] = decoder
         return decoder
 

@@ -549,7 +549,7 @@ def _has_place(txn: Transaction, other: Table, row: Row, copy: bytes | None = No
     """Whether the row may have a copy in the other set. `copy`: the handle of its former one.
 
     False only after the switch from a key with a replaced column: the row has no value in it, or
-    that of another row. Snapshots from before the switch do not have such a row."""
+    another row's. Snapshots from before the switch do not have such a row."""
     if not other.is_keyed_by_replaced:
         return True
     if any(row[position] is None for position in other.handle_positions):
@@ -565,7 +565,14 @@ def _put_copy(txn: Transaction, other: Table, row: Row, handle: bytes) -> None:
     try:
         insert(txn, other, row, hidden_id)
     except Duplicate as duplicate:  # a row with that key there has it here, too
-        raise Conflict("two sets of rows that differ", duplicate.key) from None
+        _refuse_difference(other, duplicate)
+
+
+def _refuse_difference(other: Table, duplicate: Duplicate) -> None:
+    """Raise Conflict if a row cannot have its copy. After the switch from a key with a replaced
+    column it stays without one, see `_has_place`."""
+    if not other.is_keyed_by_replaced:
+        raise Conflict("two sets of rows that differ", duplicate.key)
 
 
 def _hidden_id(txn: Transaction, other: Table, handle: bytes) -> bytes:
@@ -592,7 +599,8 @@ def _change_copy(
         try:
             update(txn, other, copy, old_row, new_row, again=moved != handle)
         except Duplicate as duplicate:
-            raise Conflict("two sets of rows that differ", duplicate.key) from None
+            _refuse_difference(other, duplicate)
+            delete(txn, other, copy, old_row)
     elif copy is not None:
         delete(txn, other, copy, old_row)
     elif table.other_adds:
@@ -619,7 +627,8 @@ def _move_copy(
         try:
             move(txn, there, here, copy, hidden_id, old_row, new_row)
         except Duplicate as duplicate:
-            raise Conflict("two sets of rows that differ", duplicate.key) from None
+            _refuse_difference(here, duplicate)
+            delete(txn, there, copy, old_row)
     elif copy is not None:
         delete(txn, there, copy, old_row)
     elif target.other_adds and not _is_left_alone(txn, target, new_row):

@@ -550,7 +550,7 @@ class Transaction:
         the prefix of `log`."""
         if self._overlay and not self._overlay.keys().isdisjoint(chain(rows, places)):
             return False
-        if self.is_private(rows[0]):
+        if self.is_private(rows[0]) or rows[0][:KIND_AT] in self._ahead:
             return False
         required = list(zip(repeat(Unchanged), rows))
         if not self._requirements.keys().isdisjoint(required):

@@ -34,6 +34,7 @@ from struct import Struct
 from types import CodeType
 from typing import Any, NamedTuple
 
+from exuvia.base.errors import Refused
 from exuvia.base.types import Family, FieldType, Value
 from exuvia.catalog import decimals
 from exuvia.catalog.convert.values import convert, origin_default_of
@@ -282,16 +283,21 @@ class RowEncoder:
 
 
 class RowDecoder:
-    """Decodes payloads of one layout to rows in the order of `columns`."""
+    """Decodes payloads of one layout to rows in the order of `columns`.
 
-    def __init__(self, layout: Layout, columns: Sequence[ColumnInfo]) -> None:
+    `later`: the layout is of a later definition. A value that its column's type does not have is
+    NULL then."""
+
+    def __init__(
+        self, layout: Layout, columns: Sequence[ColumnInfo], *, later: bool = False
+    ) -> None:
         shape = Shape(layout)
         at = {column.id: n for n, column in enumerate(columns)}
         stored_ids = {column_.column for column_ in layout.columns}
         self._blank = [None if c.id in stored_ids else origin_default_of(c) for c in columns]
         self._positions = [at.get(column_.column) for column_ in layout.columns]
         self._fixed = [
-            (field, at[c.column], _read_of(c, columns[at[c.column]]))
+            (field, at[c.column], _read_of(c, columns[at[c.column]], later))
             for field, (_, c) in enumerate(shape.fixed, 2)
             if c.column in at
         ]
@@ -300,7 +306,7 @@ class RowDecoder:
             (
                 field,
                 at.get(c.column),
-                _read_of(c, columns[at[c.column]]) if c.column in at else None,
+                _read_of(c, columns[at[c.column]], later) if c.column in at else None,
             )
             for field, (_, c) in enumerate(shape.variable, first)
         ]
@@ -330,8 +336,19 @@ class RowDecoder:
         return {position for n, position in enumerate(self._positions) if bits >> n & 1}
 
 
-def _read_of(stored: LayoutColumn, now: ColumnInfo) -> Change | None:
-    return _chain(unpacker_of(stored.type), cast_of(stored.type, now.type))
+def _read_of(stored: LayoutColumn, now: ColumnInfo, later: bool = False) -> Change | None:
+    cast = cast_of(stored.type, now.type)
+    return _chain(unpacker_of(stored.type), cast if cast is None or not later else _or_null(cast))
+
+
+def _or_null(cast: Change) -> Change:
+    def read(value: Value) -> Value:
+        try:
+            return cast(value)
+        except Refused:
+            return None
+
+    return read
 
 
 # -- rows of one layout without a NULL -------------------------------------------------------------

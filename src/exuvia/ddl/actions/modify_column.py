@@ -517,7 +517,8 @@ def swapped(table: TableInfo, change: Modification, kept_as: str = "") -> TableI
         old_column = evolve(
             old_column, generated_expr_string="", generated_stored=False, dependences=None
         )
-    former = _with_former_values(old_column, new.id, change)
+    is_back = not change.computed or old.generated_expr_string == new.generated_expr_string
+    former = _with_former_values(old_column, new.id, change.moments if is_back else None)
     old_column = evolve(former, name=name(kept_as)) if kept_as else former
     others = [column for column in table.cols if column.id != new.id]
     columns = tuple(new if column.id == old.id else column for column in others)
@@ -525,14 +526,16 @@ def swapped(table: TableInfo, change: Modification, kept_as: str = "") -> TableI
     return _settled(table, old, new)
 
 
-def _with_former_values(old: ColumnInfo, of: int, change: Modification) -> ColumnInfo:
-    """The replaced column, with the former values of column `of`, or values converted back."""
+def _with_former_values(old: ColumnInfo, of: int, moments: Moments | None) -> ColumnInfo:
+    """The replaced column, with the former values of column `of`, or values converted back.
+
+    `moments`: the settings of these conversions, None for no values."""
     flags = old.type.Flag & ~int(Flag.NOT_NULL | Flag.ON_UPDATE_NOW) & ~_KEY_FLAGS
     state_info: dict[str, object] = {KEPT_OF: of}
-    if not change.computed:
+    if moments is not None:
         state_info[BACK] = True
-        if change.moments != PLAIN_MOMENTS:
-            state_info[MOMENTS] = msgspec.to_builtins(change.moments)
+        if moments != PLAIN_MOMENTS:
+            state_info[MOMENTS] = msgspec.to_builtins(moments)
     return evolve(
         old,
         type=evolve(old.type, Flag=flags),
