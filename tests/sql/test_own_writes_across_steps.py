@@ -367,6 +367,8 @@ def test_a_number_beyond_a_former_type_that_rows_keep_reads_as_null(
     run(swapped.lags, "INSERT INTO t VALUES (13, -4), (14, 4)")
     found = rows(swapped.lags, "SELECT * FROM t WHERE id < 100 ORDER BY id")
     assert found == [[1, 1], [13, None], [14, 4]]
+    window = "SELECT id, d, ROW_NUMBER() OVER (ORDER BY id) FROM t WHERE id < 100"
+    assert rows(swapped.lags, window) == [[1, 1, 1], [13, None, 2], [14, 4, 3]]
     assert rows(swapped.lags, "SELECT id FROM t WHERE d = 4") == [[14]]
     assert swapped.ends() == [[1, 1], [13, -4], [14, 4]]
 
@@ -394,8 +396,52 @@ def test_a_unique_index_beside_a_key_of_a_coarser_collation(
     run(swapped.other, "INSERT INTO t VALUES (2, 'c', 0)")
     run(swapped.other, "UPDATE t SET c = 'D' WHERE id = 4")
     run(swapped.lags, "INSERT INTO t VALUES (5, 'f', 5)")
-    assert rows(swapped.lags, "SELECT x FROM t WHERE c = 'F'") == [[5]]
     assert swapped.ends() == [[1, "C", 0], [2, "c", 0], [3, "d", 0], [4, "D", 0], [5, "f", 5]]
+
+
+OF_KEYS = [
+    ("PRIMARY KEY (id)", "DROP PRIMARY KEY, ADD PRIMARY KEY (x)"),
+    ("PRIMARY KEY (id)", "DROP PRIMARY KEY, ADD PRIMARY KEY (x) NONCLUSTERED"),
+    ("PRIMARY KEY (id)", "DROP PRIMARY KEY"),
+    ("PRIMARY KEY (c) NONCLUSTERED", "DROP PRIMARY KEY, ADD PRIMARY KEY (id) CLUSTERED"),
+    ("PRIMARY KEY (c)", "DROP PRIMARY KEY"),
+]
+
+
+@pytest.mark.parametrize(("key", "new"), OF_KEYS)
+@pytest.mark.parametrize("kind", ["c", "c(3)"])
+def test_old_indexes_beside_a_change_of_the_primary_key(
+    world: World, session: Session, key: str, new: str, kind: str
+) -> None:
+    run(session, "SET exuvia_compatibility = 'mysql'")
+    column = f"id INT NOT NULL, c {CI} NOT NULL, x INT NOT NULL AUTO_INCREMENT UNIQUE"
+    run(session, f"CREATE TABLE t ({column}, {key}, UNIQUE KEY uc ({kind}))")
+    first, values = ("b", ["B", "bc"]) if kind == "c" else ("1234", ["1235", "1236"])
+    run(session, f"INSERT INTO t (id, c) VALUES (1, '{first}'), (2, '777')")
+    change = f"MODIFY c {BIN} NOT NULL" if kind == "c" else "MODIFY c INT NOT NULL"
+    swapped = Swapped(
+        world, session, f"ALTER TABLE t {change}, {new}", "INSERT INTO t (id, c) VALUES ({n}, {n})"
+    )
+    for n, value in enumerate(values, 10):
+        run(swapped.other, f"INSERT INTO t (id, c) VALUES ({n}, '{value}')")
+    run(swapped.other, "UPDATE t SET c = '778' WHERE id = 2")
+    found = [[line[0], str(line[1])] for line in swapped.ends()]
+    assert found == [[1, first], [10, values[0]], [11, values[1]], [2, "778"]]
+
+
+def test_two_transactions_with_one_former_key(world: World, session: Session) -> None:
+    run(session, "SET exuvia_compatibility = 'mysql'")
+    run(session, CLUSTERED.format(CI))
+    swapped = Swapped(world, session, f"ALTER TABLE t MODIFY id {BIN}")
+    second = world.session(session.database)
+    for opened, value in ((swapped.other, "q"), (second, "Q")):
+        run(opened, "SET innodb_lock_wait_timeout = 1")
+        run(opened, "BEGIN")
+        run(opened, f"INSERT INTO t VALUES ('{value}', 1)")
+    run(swapped.other, "COMMIT")
+    run(second, "COMMIT")
+    second.close()
+    assert swapped.ends() == [["Q", 1], ["q", 1]]
 
 
 @pytest.mark.parametrize("first", ["a INT UNSIGNED, MODIFY b", "b VARCHAR(20), MODIFY a"])

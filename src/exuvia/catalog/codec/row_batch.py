@@ -174,6 +174,7 @@ class _Plan:
 
     def __init__(self, table: Table, layout_id: int) -> None:
         layout = table.layout_by_id(layout_id)
+        self.is_later = layout not in table.info.exuvia_layouts
         shape = Shape(layout)
         names = ["layout", "nulls"]
         formats: list[Any] = ["<u2", (np.uint8, (shape.bitmap_bytes,))]
@@ -316,7 +317,7 @@ class _Group:
             stored = Vector(field, np.ascontiguousarray(self._heads[name]), nulls)
         else:
             stored = Vector(field, self._texts(variable, field, nulls), nulls)
-        cast = cast_of(field, column.type)
+        cast = cast_of(field, column.type, later=self._plan.is_later)
         if cast is None:
             return Vector(column.type, stored.values, nulls)
         values = [None if v is None else cast(v) for v in stored.to_list()]

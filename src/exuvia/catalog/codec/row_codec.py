@@ -209,11 +209,23 @@ def unpacker_of(field: FieldType) -> Change | None:
     return unpack
 
 
-def cast_of(stored: FieldType, now: FieldType) -> Change | None:
-    """The conversion of a stored value to the column's current type, or None if none is needed."""
+def cast_of(stored: FieldType, now: FieldType, *, later: bool = False) -> Change | None:
+    """The conversion of a stored value to the column's current type, or None if none is needed.
+
+    `later`: the value was stored under a later definition. It is NULL if this type lacks it."""
     if stored_alike(stored, now):
         return None
-    return lambda value: convert(value, stored, now)
+
+    if not later:
+        return lambda value: convert(value, stored, now)
+
+    def cast(value: Value) -> Value:
+        try:
+            return convert(value, stored, now)
+        except Refused:
+            return None
+
+    return cast
 
 
 def _chain(first: Change | None, second: Change | None) -> Change | None:
@@ -337,18 +349,7 @@ class RowDecoder:
 
 
 def _read_of(stored: LayoutColumn, now: ColumnInfo, later: bool = False) -> Change | None:
-    cast = cast_of(stored.type, now.type)
-    return _chain(unpacker_of(stored.type), cast if cast is None or not later else _or_null(cast))
-
-
-def _or_null(cast: Change) -> Change:
-    def read(value: Value) -> Value:
-        try:
-            return cast(value)
-        except Refused:
-            return None
-
-    return read
+    return _chain(unpacker_of(stored.type), cast_of(stored.type, now.type, later=later))
 
 
 # -- rows of one layout without a NULL -------------------------------------------------------------

@@ -409,8 +409,8 @@ def _former_column(info: TableInfo, at: int, column: ColumnInfo) -> ColumnChange
 def _former(back: Convert, convert_it: Convert, value: Value) -> Value:
     """The value that is converted to this one, or None.
 
-    So two rows have the same one only if they have the same new value, and an old unique index
-    refuses no row."""
+    So two rows have the same one only if they have the same new value. By a collation or on a
+    prefix, they may nevertheless have the same key in an old index."""
     try:
         former = back(value)
         return former if convert_it(former) == value else None

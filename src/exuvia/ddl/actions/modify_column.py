@@ -33,7 +33,8 @@ After the swap the old column is still written (WRITE_ONLY), and its indexes onl
 that the same transaction writes. For these a new value is converted back (type_change.BACK), and
 their index entries are computed from the row (catalog/reader.py). If no value of the old type is
 converted to the new one, the old column is NULL. A row without an old clustered key is not in the
-set by that key. So no write is refused because of the old type, its indexes or its key.
+set by that key. If the primary key also changes, values are not converted back where two rows
+could have the same old key (_is_converted_back). So a write is not refused because of the old type.
 
 If the column is retained for UNDO (exuvia_undo_s), the old column of ROWS is not removed. It stays
 hidden, write only, under another name and without NOT NULL. `change_state_info` names the column
@@ -73,7 +74,7 @@ from exuvia.base.mysql_errors import (
     ErrUnknown,
     ErrUnsupportedColumnInTTLConfig,
 )
-from exuvia.base.types import Family, FieldType, Flag
+from exuvia.base.types import Family, FieldType, Flag, TypeCode
 from exuvia.catalog.autoid import why_no_bits, with_random_bits
 from exuvia.catalog.convert.type_change import (
     BACK,
@@ -517,13 +518,34 @@ def swapped(table: TableInfo, change: Modification, kept_as: str = "") -> TableI
         old_column = evolve(
             old_column, generated_expr_string="", generated_stored=False, dependences=None
         )
-    is_back = not change.computed or old.generated_expr_string == new.generated_expr_string
-    former = _with_former_values(old_column, new.id, change.moments if is_back else None)
+    moments = change.moments if _is_converted_back(table, old, new, change) else None
+    former = _with_former_values(old_column, new.id, moments)
     old_column = evolve(former, name=name(kept_as)) if kept_as else former
     others = [column for column in table.cols if column.id != new.id]
     columns = tuple(new if column.id == old.id else column for column in others)
     table = _at_its_place(evolve(table, cols=(*columns, old_column)), new.id, change.after)
     return _settled(table, old, new)
+
+
+def _is_converted_back(
+    table: TableInfo, old: ColumnInfo, new: ColumnInfo, change: Modification
+) -> bool:
+    """Whether new values of the replaced column are converted back.
+
+    Not if its expression changes. If the statement also changes the primary key, rows have copies
+    in the set by the old one. There, two rows must not have the same key. So not if rows with
+    different new keys may have the same old one."""
+    if change.computed and old.generated_expr_string != new.generated_expr_string:
+        return False
+    if table.exuvia_rekey is None:
+        return True
+    is_named = new.type.Tp in (TypeCode.ENUM, TypeCode.SET)
+    is_text = is_named or new.type.family in (Family.STRING, Family.BYTES, Family.JSON)
+    if old.type.family == Family.STRING and is_text and old.type.Collate != new.type.Collate:
+        return False
+    indexes = (*table.indexes, *(table.exuvia_rekey.index_info or ()))
+    parts = (part for index in indexes for part in index.idx_cols)
+    return not any(part.exuvia_column == old.id and part.length >= 0 for part in parts)
 
 
 def _with_former_values(old: ColumnInfo, of: int, moments: Moments | None) -> ColumnInfo:
